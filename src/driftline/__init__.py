@@ -1,0 +1,1 @@
+"""Training that runs through Kafka and can be trusted: the log is the training run."""

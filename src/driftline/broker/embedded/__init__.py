@@ -1,0 +1,1 @@
+"""Apache Kafka on this machine, without Docker and without an installed Java."""

@@ -1,0 +1,251 @@
+"""The one seam to Kafka: what driftline needs from a log, and nothing else.
+
+``broker.memory`` and ``broker.kafka`` implement it; ``tests/contract`` holds both to the same suite.
+
+Threads: one owner thread for each ``Reader`` and ``GroupReader``; a ``Producer`` and an ``Admin`` may be shared.
+Nothing here survives a fork: create clients in the process that uses them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.errors import BrokerError
+
+Payload: TypeAlias = bytes | npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as read from a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    """Append time at the broker, milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndReached:
+    """The reader stands at the end of a partition; ``offset`` is the next one to come."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The group gave these partitions of its topic to this reader. Comes before any record of them."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The group took these partitions away; ``lost`` when it did so without asking."""
+
+    partitions: tuple[int, ...]
+    lost: bool = False
+
+
+class Start(Enum):
+    """Where to begin reading a partition when no offset is known."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Begin reading ``records`` offsets before the end, or at the beginning if the partition is shorter."""
+
+    records: int
+
+
+Position: TypeAlias = int | Start | Tail
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to create. ``config`` holds topic-level settings; replication 0 means the broker's default."""
+
+    name: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    replication: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Offsets of a partition: ``begin`` is the first kept, ``end`` the next to be written."""
+
+    begin: int
+    end: int
+
+
+OnDelivery: TypeAlias = Callable[[BrokerError | None], None]
+"""Called once a record, from ``send``, ``poll`` or ``flush``: None when acknowledged by all in-sync replicas."""
+
+
+class Producer(Protocol):
+    """Writes with ``acks=all`` and idempotence; order within a partition is the order of ``send``."""
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        value: Payload | None,
+        *,
+        key: bytes | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Queue one record; the buffer is free to reuse on return. ``value`` None is a tombstone.
+
+        Blocks while the bounded local queue is full.
+
+        Raises:
+            DeliveryFailed: the queue stayed full for the delivery time-out; nothing was queued.
+            BrokerError: the client is broken for good (fatal error, refused credentials).
+        """
+        ...
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        """Serve delivery callbacks; returns how many were served."""
+        ...
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait for all deliveries; returns how many records are still undelivered at the deadline."""
+        ...
+
+    def close(self, timeout_s: float = 5.0) -> int:
+        """Flush, then release the client; returns how many records were not delivered. Idempotent."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads partitions that the caller names, from positions that the caller knows."""
+
+    def read(self, topic: str, partition: int, position: Position) -> int:
+        """Start (or restart) reading a partition; returns the offset it starts at.
+
+        Raises:
+            TopicMissing: no such topic or partition.
+            BrokerUnreachable: the position could not be looked up in time.
+        """
+        ...
+
+    def stop(self, topic: str, partition: int) -> None:
+        """Stop reading a partition; nothing of it is returned afterwards."""
+        ...
+
+    def poll(self, timeout_s: float) -> Record | EndReached | None:
+        """Return the next record, or ``EndReached`` each time that a partition's end is newly reached.
+
+        Raises:
+            BrokerError: the position fell out of retention, or the client is broken for good. A broker that is merely
+                away raises nothing: reading goes on when it is back.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the client. Idempotent."""
+        ...
+
+
+class GroupReader(Protocol):
+    """Reads the partitions of one topic that a consumer group hands out.
+
+    Offsets are never committed: where to begin follows from the reader's own state, not from the group's.
+    """
+
+    def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
+        """Return the next record or change of assignment, in the order in which they hold.
+
+        Raises:
+            BrokerError: the client is broken for good.
+        """
+        ...
+
+    def pause(self, partitions: Sequence[int]) -> None:
+        """Return no more records of these partitions until ``resume``; membership is kept alive."""
+        ...
+
+    def resume(self, partitions: Sequence[int]) -> None:
+        """Undo ``pause``."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group and release the client. Idempotent."""
+        ...
+
+
+class Admin(Protocol):
+    """Topics and offsets. Every call has a deadline and raises ``BrokerUnreachable`` when it passes."""
+
+    def topics(self) -> Mapping[str, int]:
+        """Name to number of partitions, of every topic that this client may see."""
+        ...
+
+    def create(self, specs: Sequence[TopicSpec]) -> None:
+        """Create topics; one that exists already with the same number of partitions is fine.
+
+        Raises:
+            BrokerError: a topic was refused, or exists with another number of partitions; names the topic.
+        """
+        ...
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics; one that is not there is fine."""
+        ...
+
+    def bounds(self, topic: str) -> Mapping[int, Bounds]:
+        """Partition to its offsets.
+
+        Raises:
+            TopicMissing: no such topic.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the client. Idempotent."""
+        ...
+
+
+class Broker(Protocol):
+    """Makes clients of one Kafka cluster (or of one in-memory log)."""
+
+    def producer(self) -> Producer:
+        """Return a new producer."""
+        ...
+
+    def reader(self) -> Reader:
+        """Return a new reader."""
+        ...
+
+    def group_reader(self, topic: str, group: str, member: str, start: Start) -> GroupReader:
+        """Return a new member, called ``member``, of consumer group ``group`` that reads ``topic``.
+
+        Each partition is read from ``start``, looked up anew at each assignment and **before** ``Assigned`` is
+        returned: whatever is appended after the caller saw ``Assigned`` will be read, also with ``Start.END``.
+        """
+        ...
+
+    def admin(self) -> Admin:
+        """Return a new admin client."""
+        ...
+
+    def check(self, timeout_s: float) -> None:
+        """Ask for metadata once.
+
+        Raises:
+            BrokerUnreachable: no answer within ``timeout_s``; names the addresses tried.
+        """
+        ...
