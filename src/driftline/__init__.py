@@ -1,1 +1,3 @@
 """Training that runs through Kafka and can be trusted: the log is the training run."""
+
+__version__ = "0.1.0"

