@@ -1,0 +1,67 @@
+# Two commands are all that a fresh checkout needs: `make demo` and `make test`. Everything goes into .venv.
+# Kept to what GNU make 3.81 understands, because that is the make of macOS.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# The first of these that is 3.11 or newer makes .venv; `make PYTHON=/path/to/python demo` names another one.
+PYTHON := python3 python3.13 python3.12 python3.11
+LINE_BUDGET := 400
+
+# Every platform and Python in one file, with hashes, and without the address of any package index.
+COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--no-annotate --custom-compile-command "make requirements" --quiet $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench requirements clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## train the digits task through a Kafka on this machine
+	$(BIN)/driftline train digits
+
+test: check ## run every check, then every test (the last line counts them)
+	$(BIN)/python -m pytest
+
+check: $(READY) ## lint, format, types, layers and module sizes; no tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@find src producers consumers schemas training tests bench -name '*.py' -exec \
+		awk 'FNR == $(LINE_BUDGET) + 1 { print FILENAME ": over $(LINE_BUDGET) lines; give one part a module of its own"; bad = 1 } \
+		END { exit bad }' {} +
+
+bench: $(READY) ## measure, and write bench/latest.json
+	$(BIN)/python -m bench
+
+requirements: $(READY) ## pin the dependencies anew, after pyproject.toml changed (add UPGRADE=--upgrade for newer ones)
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --no-emit-package driftline $(COMPILE) -o requirements.txt
+	echo "uv>=0.9" | $(BIN)/uv pip compile - $(COMPILE) -o requirements-uv.txt
+
+clean: ## remove what checks and builds leave behind; keeps .venv and the runs in .driftline
+	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(READY): requirements.txt requirements-uv.txt pyproject.toml $(BIN)/uv
+	@echo "Installing what driftline needs into $(VENV). The first time this downloads much: PyTorch alone is"
+	@echo "about 3 GB on Linux, where it brings CUDA along, and 0.1 GB on macOS. Later calls skip it."
+	$(BIN)/uv pip sync --python $(BIN)/python --require-hashes requirements.txt
+	$(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation --quiet --editable .
+	@touch $@
+
+$(BIN)/uv: requirements-uv.txt $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
+	@touch $@
+
+$(BIN)/python:
+	@for python in $(PYTHON); do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "$$python -m venv --clear $(VENV)"; \
+			$$python -m venv --clear $(VENV); exit $$?; \
+		fi; \
+	done; \
+	echo "driftline needs Python 3.11 or newer, and none of these is: $(PYTHON)." >&2; \
+	echo "Install one, or name one: make PYTHON=/path/to/python demo" >&2; \
+	exit 1
