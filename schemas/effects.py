@@ -1,0 +1,122 @@
+"""What goes into a state machine and what comes out of it.
+
+The cores (coordinator, server, worker, follower) take one input at a time and return a list of effects. They know no
+broker, clock, socket or thread: a shell carries inputs and effects to a real Kafka, the simulation to a shuffled one.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from driftline.broker.port import Payload, Position
+from driftline.broker.topics import Stream
+
+# -- inputs ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One record was read from a stream of the run."""
+
+    stream: Stream
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Everything before ``offset`` has been read; nothing else is there at this moment."""
+
+    stream: Stream
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAssigned:
+    """The consumer group of this stream gave partitions to this process; their records follow from the start."""
+
+    stream: Stream
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRevoked:
+    """The consumer group of this stream took partitions away."""
+
+    stream: Stream
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailed:
+    """A `Send` was not acknowledged; it may or may not be in the log."""
+
+    send: "Send"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Time has passed. ``now_s`` is monotonic and has an arbitrary start."""
+
+    now_s: float
+
+
+Input: TypeAlias = Received | CaughtUp | PartitionsAssigned | PartitionsRevoked | SendFailed | Timer
+
+# -- effects ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Append a record (a tombstone if ``value`` is None). Order within a partition is the order of effects."""
+
+    stream: Stream
+    partition: int
+    value: Payload | None
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Start, or restart, reading a partition of a stream that no consumer group hands out."""
+
+    stream: Stream
+    partition: int
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class StopReading:
+    """Nothing more of this partition is wanted."""
+
+    stream: Stream
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseDeltas:
+    """Hand out no more deltas of these partitions until `ResumeDeltas`; what is held is enough for now."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeDeltas:
+    """Go on handing out deltas of these partitions."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The state machine has nothing more to do: an empty ``failure`` is success."""
+
+    reason: str
+    failure: str = ""
+
+
+Effect: TypeAlias = Send | Read | StopReading | PauseDeltas | ResumeDeltas | Finish
