@@ -28,7 +28,7 @@ check: $(READY) ## lint, format, types, layers and module sizes; no tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	@find src producers consumers schemas training tests bench -name '*.py' -exec \
 		awk 'FNR == $(LINE_BUDGET) + 1 { print FILENAME ": over $(LINE_BUDGET) lines; give one part a module of its own"; bad = 1 } \
 		END { exit bad }' {} +
