@@ -19,6 +19,10 @@ from driftline.errors import BrokerError
 Payload: TypeAlias = bytes | npt.NDArray[np.uint8]
 
 
+MAX_RECORD_BYTES = 1_000_000
+"""Key and value of one record together: the default limit of Kafka's clients, and below that of its brokers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record as read from a partition."""
@@ -43,7 +47,7 @@ class EndReached:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The group gave these partitions of its topic to this reader. Comes before any record of them."""
+    """The group gave these partitions, in addition to those owned before. Comes before any record of them."""
 
     partitions: tuple[int, ...]
 
@@ -91,6 +95,29 @@ class Bounds:
     end: int
 
 
+def _kept(position: int, bounds: Bounds | None) -> str:
+    if bounds is None:
+        return "it was deleted, or the log is another one"
+    kept = f"the log holds {bounds.begin} up to {bounds.end}"
+    if position < bounds.begin:
+        return f"{kept}, so {bounds.begin - position} offsets were deleted before they were read"
+    return f"{kept}, so it is not the log in which that offset was seen"
+
+
+class PositionLost(BrokerError):
+    """A reading position is not in the log: what stood there was deleted, or this is another log.
+
+    The partition is no longer read; ``Reader.read`` starts it again from a position of the caller's choice.
+    """
+
+    def __init__(self, topic: str, partition: int, position: int, bounds: Bounds | None = None) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.position = position
+        self.bounds = bounds
+        super().__init__(f"{topic}[{partition}] has no offset {position}: {_kept(position, bounds)}")
+
+
 OnDelivery: TypeAlias = Callable[[BrokerError | None], None]
 """Called once a record, from ``send``, ``poll`` or ``flush``: None when acknowledged by all in-sync replicas."""
 
@@ -113,7 +140,8 @@ class Producer(Protocol):
 
         Raises:
             DeliveryFailed: the queue stayed full for the delivery time-out; nothing was queued.
-            BrokerError: the client is broken for good (fatal error, refused credentials).
+            BrokerError: the record is larger than ``MAX_RECORD_BYTES``, or the client is broken for good (fatal
+                error, refused credentials).
         """
         ...
 
@@ -138,6 +166,7 @@ class Reader(Protocol):
 
         Raises:
             TopicMissing: no such topic or partition.
+            PositionLost: an offset that the partition does not hold.
             BrokerUnreachable: the position could not be looked up in time.
         """
         ...
@@ -150,8 +179,10 @@ class Reader(Protocol):
         """Return the next record, or ``EndReached`` each time that a partition's end is newly reached.
 
         Raises:
-            BrokerError: the position fell out of retention, or the client is broken for good. A broker that is merely
-                away raises nothing: reading goes on when it is back.
+            PositionLost: the position fell out of retention. Other partitions are read on.
+            TopicMissing: the topic was deleted.
+            BrokerError: the client is broken for good. A broker that is merely away raises nothing: reading goes on
+                when it is back.
         """
         ...
 
@@ -170,6 +201,8 @@ class GroupReader(Protocol):
         """Return the next record or change of assignment, in the order in which they hold.
 
         Raises:
+            TopicMissing: no such topic.
+            PositionLost: as for ``Reader.poll``; the partition stays owned, unread, until it is assigned anew.
             BrokerError: the client is broken for good.
         """
         ...
@@ -211,6 +244,15 @@ class Admin(Protocol):
 
         Raises:
             TopicMissing: no such topic.
+        """
+        ...
+
+    def trim(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete the records of each partition before the offset given for it.
+
+        Raises:
+            TopicMissing: no such topic or partition.
+            BrokerError: an offset is beyond the end.
         """
         ...
 

@@ -1,0 +1,75 @@
+"""The in-memory ``Admin``."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from driftline.broker.guard import ClientGuard
+from driftline.broker.memory.core import Core
+from driftline.broker.port import Bounds, TopicSpec
+from driftline.broker.topics import MAX_TOPIC_CHARS
+from driftline.errors import BrokerError, TopicMissing
+
+_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class MemoryAdmin:
+    """Topics and offsets of the in-memory log."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._guard = ClientGuard("admin client")
+
+    def topics(self) -> Mapping[str, int]:
+        """See ``Admin.topics``."""
+        self._guard.check()
+        with self._core.changed:
+            self._core.reach()
+            return self._core.log.topics()
+
+    def create(self, specs: Sequence[TopicSpec]) -> None:
+        """See ``Admin.create``."""
+        self._guard.check()
+        with self._core.changed:
+            self._core.reach()
+            for spec in specs:
+                _check(spec)
+            for spec in specs:
+                self._core.log.create(spec)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """See ``Admin.delete``."""
+        self._guard.check()
+        with self._core.changed:
+            self._core.reach()
+            for name in names:
+                self._core.log.delete(name)
+            self._core.changed.notify_all()
+
+    def bounds(self, topic: str) -> Mapping[int, Bounds]:
+        """See ``Admin.bounds``."""
+        self._guard.check()
+        with self._core.changed:
+            self._core.reach()
+            partitions = self._core.log.topics().get(topic)
+            if partitions is None:
+                raise TopicMissing(f"topic {topic} does not exist")
+            return {partition: self._core.log.bounds(topic, partition) for partition in range(partitions)}
+
+    def trim(self, topic: str, before: Mapping[int, int]) -> None:
+        """See ``Admin.trim``."""
+        self._guard.check()
+        with self._core.changed:
+            self._core.reach()
+            for partition, offset in before.items():
+                self._core.log.trim(topic, partition, offset)
+
+    def close(self) -> None:
+        """See ``Admin.close``."""
+        self._guard.close()
+
+
+def _check(spec: TopicSpec) -> None:
+    if len(spec.name) > MAX_TOPIC_CHARS or spec.name in {".", ".."} or not _LEGAL_TOPIC.fullmatch(spec.name):
+        raise BrokerError(f"topic {spec.name!r} was refused: the name is not legal in Kafka")
+    if spec.partitions < 1:
+        raise BrokerError(f"topic {spec.name!r} was refused: it cannot have {spec.partitions} partitions")

@@ -1,0 +1,79 @@
+"""Consumer groups: who owns which partition. No threads, no clock.
+
+Deterministic and cooperative: partition p belongs to member p mod n of the members sorted by name, and changes hands
+only after the old owner was told, or at once when that owner is expired.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Member:
+    """One member of a group; ``owned`` is what it was told, ``target`` what it shall have."""
+
+    name: str
+    serial: int
+    owned: set[int] = field(default_factory=set)
+    target: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+
+
+class Group:
+    """The members that share the partitions of one topic."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._members: list[Member] = []
+        self._joins = 0
+
+    def join(self, name: str) -> Member:
+        """Add a member; a name may be used twice, as a client id may."""
+        self._joins += 1
+        member = Member(name, self._joins)
+        self._members.append(member)
+        self._rebalance()
+        return member
+
+    def leave(self, member: Member) -> None:
+        """Remove a member and free what it owned; one that is gone already is fine."""
+        if member in self._members:
+            self._members.remove(member)
+            member.owned.clear()
+            self._rebalance()
+
+    def expire(self, name: str) -> None:
+        """Take everything from the members of this name at once; they come back when they poll next."""
+        for member in [member for member in self._members if member.name == name]:
+            member.lost |= member.owned
+            self.leave(member)
+
+    def resize(self, partitions: int) -> None:
+        """Share out another number of partitions, after the topic was deleted and created anew."""
+        if partitions != self._partitions:
+            self._partitions = partitions
+            self._rebalance()
+
+    def revoked(self, member: Member) -> tuple[tuple[int, ...], bool] | None:
+        """Take away what the member shall no longer have: the partitions, and whether it lost them without asking."""
+        if member.lost:
+            lost = tuple(sorted(member.lost))
+            member.lost.clear()
+            return lost, True
+        given_up = tuple(sorted(member.owned - member.target))
+        member.owned &= member.target
+        return (given_up, False) if given_up else None
+
+    def assigned(self, member: Member) -> tuple[int, ...]:
+        """Give the member what it shall have and nobody owns any more; joins it again if it was expired."""
+        if member not in self._members:
+            self._members.append(member)
+            self._rebalance()
+        owned = {partition for other in self._members for partition in other.owned}
+        given = member.target - owned
+        member.owned |= given
+        return tuple(sorted(given))
+
+    def _rebalance(self) -> None:
+        self._members.sort(key=lambda member: (member.name, member.serial))
+        for index, member in enumerate(self._members):
+            member.target = set(range(index, self._partitions, len(self._members)))
