@@ -1,0 +1,90 @@
+"""Set-up promises that need no installation to check: pins, versions, one spelling of each import."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from driftline import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def pins(file: str) -> dict[str, set[str]]:
+    """Name to pinned versions; a package has several when one version does not serve every supported Python."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", (ROOT / file).read_text(), re.MULTILINE):
+        found.setdefault(canonicalize_name(name), set()).add(version)
+    return found
+
+
+def declared() -> list[Requirement]:
+    """Everything that pyproject.toml asks for by name."""
+    project = PYPROJECT["project"]
+    groups = [
+        project["dependencies"],
+        *project["optional-dependencies"].values(),
+        PYPROJECT["dependency-groups"]["dev"],
+    ]
+    wanted = [Requirement(line) for group in groups for line in group]
+    return [requirement for requirement in wanted if requirement.name != project["name"]]
+
+
+@pytest.mark.parametrize("requirement", declared(), ids=str)
+def test_every_declared_dependency_is_pinned_within_its_bounds(requirement: Requirement) -> None:
+    """Whoever edits pyproject.toml runs `make requirements`."""
+    versions = pins("requirements.txt").get(canonicalize_name(requirement.name), set())
+    assert versions, f"{requirement.name} is not pinned: run `make requirements`"
+    assert all(requirement.specifier.contains(version) for version in versions)
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-uv.txt"])
+def test_pins_carry_hashes_and_no_address(file: str) -> None:
+    """What is installed is what was pinned, from whichever index the machine uses."""
+    text = (ROOT / file).read_text()
+    entries = re.split(r"^(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
+    assert entries
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+    assert not re.search(r"://|find-links|index-url|file:|/home|/root", text)
+
+
+def test_the_build_backend_is_the_pinned_one() -> None:
+    """The editable install and the wheel test build without fetching a second backend."""
+    assert set(PYPROJECT["build-system"]["requires"]) <= set(PYPROJECT["dependency-groups"]["dev"])
+
+
+def test_the_changelog_knows_this_version() -> None:
+    """A release is described before it is made."""
+    assert re.search(rf"^## \[{re.escape(__version__)}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("folder", ["producers", "consumers", "schemas", "training"])
+def test_a_second_spelling_of_an_import_is_refused(folder: str) -> None:
+    """`import schemas` would make a second copy of every class in it."""
+    command = (sys.executable, "-m", "ruff", "check", "--select", "TID251", "--stdin-filename", "training/x.py", "-")
+    done = subprocess.run(command, cwd=ROOT, input=f"import {folder}.x\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"import driftline.{folder}" in done.stdout
+
+
+def test_a_machine_without_a_new_enough_python_is_told_what_to_do(tmp_path: Path) -> None:
+    """The message names what was tried and the way out."""
+    python = tmp_path / "venv" / "bin" / "python"
+    done = subprocess.run(
+        ("make", f"VENV={tmp_path / 'venv'}", "PYTHON=python-that-is-not-there false", python),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "needs Python 3.11 or newer, and none of these is: python-that-is-not-there false." in done.stderr
+    assert "make PYTHON=" in done.stderr
+    assert not python.exists()
