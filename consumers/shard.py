@@ -1,0 +1,163 @@
+"""One shard: master weights, optimizer moments and step counts of a slice of the model, and how a version changes them.
+
+Its state after version v depends on the initial masters, the run's configuration and the ledger up to v, and on nothing
+else: not on who owns it, when, in how many threads, or how the model is cut into shards.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from driftline.consumers.rules import RULES, FloatArray, Kernel, StepState, combine
+from driftline.errors import NonFiniteState
+from driftline.schemas.digests import shard_digest
+from driftline.schemas.layout import Layout, Piece
+from driftline.schemas.run_config import RuleConfig
+
+MASTER = "master"
+
+BLOCK = 16 * 1024
+"""Elements updated at a time: the block's operands stay in the second-level cache between the rule's operations."""
+
+ShardDelta: TypeAlias = tuple[np.float32, FloatArray, Sequence[bool]]
+"""Coefficient; gradient of the whole shard, float32, may be read-only; whether each piece of it has a gradient."""
+
+
+class Shard:
+    """The state of one shard at one version. Starts at version 0.
+
+    One thread at a time may use it; different shards share nothing.
+    """
+
+    def __init__(self, layout: Layout, rule_config: RuleConfig, index: int, masters: FloatArray) -> None:
+        """Build the state of version 0.
+
+        Args:
+            layout: of the run.
+            rule_config: of the run, without problems (see `driftline.consumers.rules.check_rule`).
+            index: of the shard.
+            masters: its initial master weights, float32, shape (elements of the shard,); copied.
+
+        Raises:
+            ValueError: ``masters`` has another shape or dtype than the layout says.
+        """
+        self._pieces = tuple(layout.pieces(index))
+        self._segments = tuple(layout.segments[piece.segment_index] for piece in self._pieces)
+        elements = max((piece.stop for piece in self._pieces), default=0)
+        _require_float32("masters", masters, elements)
+        self._index = index
+        self._version = 0
+        self._rule = RULES[rule_config.name]
+        self._groups = tuple(self._rule.complete(group) for group in rule_config.groups)
+        self._masters = np.array(masters, dtype=np.float32, order="C")
+        self._moments = {name: np.zeros(elements, np.float32) for name in self._rule.moments(self._groups)}
+        self._steps = [self._rule.start() for _ in self._pieces]
+        self._buffers = np.empty((2, min(BLOCK, elements)), np.float32)
+        self._failure: NonFiniteState | None = None
+
+    @property
+    def version(self) -> int:
+        """The version that this is the state of."""
+        return self._version
+
+    @property
+    def masters(self) -> FloatArray:
+        """A read-only view of the master weights, float32, shape (elements,). It changes with the next version."""
+        view = self._masters.view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def steps(self) -> tuple[StepState, ...]:
+        """Step count and running products of each piece, in the order of the layout's pieces."""
+        return tuple(self._steps)
+
+    def tensors(self) -> Mapping[str, FloatArray]:
+        """Copy the tensors of this version: ``master`` first, then each moment by name."""
+        self._refuse_failed()
+        return {MASTER: self._masters.copy(), **{name: self._moments[name].copy() for name in sorted(self._moments)}}
+
+    def digests(self) -> tuple[bytes, bytes]:
+        """Return the SHA-256 of masters and moments, and of masters alone."""
+        self._refuse_failed()
+        return shard_digest(self._masters, self._moments)
+
+    def apply(self, version: int, deltas: Sequence[ShardDelta], learning_rates: Sequence[float], rho: float) -> None:
+        """Make the next version.
+
+        Args:
+            version: must be the next one.
+            deltas: contributions in canonical order. None at all is a recorded no-op: only the version advances.
+            learning_rates: one a parameter group.
+            rho: damping of the rates, 0 < rho ≤ 1.
+
+        Raises:
+            ValueError: another version is next, or an argument does not fit the layout; nothing has changed.
+            NonFiniteState: the update leaves the finite numbers. The shard is lost: it refuses everything from now on.
+        """
+        self._refuse_failed()
+        self._check(version, deltas, learning_rates, rho)
+        # Overflow and division by zero show in the result, which is checked; a warning would say less.
+        with np.errstate(all="ignore"):
+            for place, (piece, segment) in enumerate(zip(self._pieces, self._segments, strict=True)):
+                if segment.kind == "parameter" and any(presence[place] for _, _, presence in deltas):
+                    group = segment.group
+                    self._steps[place], kernel = self._rule.step(
+                        self._groups[group], self._steps[place], learning_rates[group], rho
+                    )
+                    self._update(version, piece, segment.name, _terms(deltas, place), kernel)
+        self._version = version
+
+    def _update(
+        self,
+        version: int,
+        piece: Piece,
+        name: str,
+        terms: Sequence[tuple[np.float32, FloatArray | None]],
+        kernel: Kernel,
+    ) -> None:
+        for start in range(piece.start, piece.stop, BLOCK):
+            block = slice(start, min(start + BLOCK, piece.stop))
+            update, scratch = self._buffers[:, : block.stop - block.start]
+            combine([(a, None if gradient is None else gradient[block]) for a, gradient in terms], update, scratch)
+            master = self._masters[block]
+            moments = {moment: values[block] for moment, values in self._moments.items()}
+            kernel(master, tuple(moments.values()), update, scratch)
+            for tensor, values in {MASTER: master, **moments}.items():
+                if not np.isfinite(values).all():
+                    self._fail(version, name, tensor)
+
+    def _fail(self, version: int, segment: str, tensor: str) -> None:
+        self._failure = NonFiniteState(
+            f"version {version} makes {tensor} of {segment!r} (shard {self._index}) infinite or NaN. Version "
+            f"{self._version} is the last good one; lower the learning rate or clip the gradients, and go on from it"
+        )
+        raise self._failure
+
+    def _refuse_failed(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _check(self, version: int, deltas: Sequence[ShardDelta], learning_rates: Sequence[float], rho: float) -> None:
+        if version != self._version + 1:
+            raise ValueError(f"shard {self._index} is at version {self._version}; {version} is not the next")
+        if not deltas:
+            return
+        if len(learning_rates) != len(self._groups):
+            raise ValueError(f"{len(learning_rates)} learning rates for {len(self._groups)} parameter groups")
+        if not 0.0 < rho <= 1.0:
+            raise ValueError(f"rho is {rho!r}, not above 0 and at most 1")
+        for _, gradient, presence in deltas:
+            _require_float32("a gradient", gradient, self._masters.size)
+            if len(presence) != len(self._pieces):
+                raise ValueError(f"{len(presence)} presence flags for {len(self._pieces)} pieces")
+
+
+def _terms(deltas: Sequence[ShardDelta], place: int) -> list[tuple[np.float32, FloatArray | None]]:
+    return [(np.float32(a), gradient if presence[place] else None) for a, gradient, presence in deltas]
+
+
+def _require_float32(what: str, array: FloatArray, elements: int) -> None:
+    if array.dtype != np.float32 or array.shape != (elements,):
+        raise ValueError(f"{what} is {array.dtype} of shape {array.shape}, not float32 of shape ({elements},)")
