@@ -1,0 +1,106 @@
+"""Becomes a broker's JVM, with a watchdog beside it. Run as a script by a bare interpreter; imports nothing of ours.
+
+The JVM must outlive whoever started it when it was told to, and must not when it was not, ``kill -9`` included. So the
+starter runs this script, which lets go of it (new session, adopted by init), leaves a watchdog as a child of the coming
+JVM, writes the process id file and turns into the JVM itself: the id never changes and there is no moment at which a
+running JVM has no id file or no watchdog.
+
+The watchdog asks twice a second: does anybody hold the users' lock (the kernel drops it for the dead), does the file
+that says "keep running" exist, is the broker's folder still there? It also bounds the log. It holds the users' lock
+while the JVM ends, so a new user waits for the old JVM to be gone.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+
+_POLL_S = 0.5
+_GRACE_S = 15.0
+_MAX_LOG_BYTES = 8 * 1024 * 1024
+
+
+def main() -> None:
+    """Start what the first argument (JSON) describes, and print the process id."""
+    spec = json.loads(sys.argv[1])
+    os.chdir(spec["folder"])
+    child = os.fork()
+    if child:
+        sys.stdout.write(f"{child}\n")
+        return
+    os.setsid()
+    _redirect(spec["log"])
+    jvm = os.getpid()
+    if not os.fork():
+        _watch(jvm, spec)
+        os._exit(0)
+    _write_id(spec, jvm)
+    os.execv(spec["command"][0], spec["command"])  # noqa: S606 - the command is the starter's, no shell is wanted
+
+
+def _redirect(log: str) -> None:
+    # Appending, so that the watchdog can cut the file short under the JVM.
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(output)
+    os.close(nothing)
+
+
+def _write_id(spec: dict[str, str], pid: int) -> None:
+    part = f"{spec['id_file']}.part"
+    with open(part, "w", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is a third of this script's start
+        json.dump({"pid": pid, "token": spec["token"], "aot": spec["aot"]}, file)
+    os.replace(part, spec["id_file"])  # noqa: PTH105
+
+
+def _watch(jvm: int, spec: dict[str, str]) -> None:
+    users = os.open(spec["users_lock"], os.O_RDWR | os.O_CREAT, 0o666)
+    while os.getppid() == jvm:
+        _bound(spec["log"])
+        if not os.path.isdir(spec["folder"]) or (_take(users) and not _kept(users, spec["keep_file"])):  # noqa: PTH112
+            _end(jvm)
+            return
+        time.sleep(_POLL_S)
+
+
+def _take(users: int) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _kept(users: int, keep_file: str) -> bool:
+    # Looked at with the lock held: who asks to keep the broker writes the file while it is a user.
+    if not os.path.exists(keep_file):  # noqa: PTH110
+        return False
+    fcntl.flock(users, fcntl.LOCK_UN)
+    return True
+
+
+def _end(jvm: int) -> None:
+    # Our parent can be no other process: when it dies, we get another parent.
+    for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
+        until_s = time.monotonic() + patience_s
+        if os.getppid() == jvm:
+            os.kill(jvm, number)
+        while os.getppid() == jvm and time.monotonic() < until_s:
+            time.sleep(_POLL_S / 10)
+
+
+def _bound(log: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.stat(log).st_size > _MAX_LOG_BYTES:  # noqa: PTH116
+            shutil.copyfile(log, f"{log}.1")
+            os.truncate(log, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""One broker process: its folder, its data, its start and its end."""
+
+import json
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from driftline.broker.embedded import boot, process
+from driftline.broker.embedded.java import BROKER_MAIN, FORMAT_MAIN, java_command
+from driftline.broker.embedded.paths import Layout, make_dir
+from driftline.broker.embedded.ports import HOST
+from driftline.broker.embedded.probe import ask_metadata
+from driftline.broker.embedded.properties import DATA_DIR, node_properties, render
+from driftline.broker.embedded.state import Cluster, Launch, NodeAddress, load_launch, write_atomically
+from driftline.errors import EmbeddedBrokerError
+
+_BOOT_TIMEOUT_S = 20.0
+_FORMAT_TIMEOUT_S = 120.0
+_PROBE_TIMEOUT_S = 2.0
+_POLL_S = 0.05
+_KILL_WAIT_S = 10.0
+_LOG_LINES = 15
+_PROPERTIES = "server.properties"
+
+
+class Node:
+    """A node of ``cluster``, running or not."""
+
+    def __init__(self, layout: Layout, cluster: Cluster, address: NodeAddress) -> None:
+        self.layout, self.cluster, self.address = layout, cluster, address
+        self.folder = layout.node_dir(address.node_id)
+        self.log = self.folder / "broker.log"
+        self.data = self.folder / DATA_DIR
+        self._id_file = self.folder / "process.json"
+
+    def running(self) -> Launch | None:
+        """Return the launch whose process lives, None if there is none."""
+        launch = load_launch(self._id_file)
+        return launch if launch and process.is_running(launch) else None
+
+    def died(self) -> bool:
+        """Whether the last launch ended without a stop: killed, crashed, or the machine went down."""
+        return self._id_file.exists() and self.running() is None
+
+    def condition(self) -> str:
+        """Return ``ready``, ``starting``, ``died`` or ``stopped``."""
+        if self.running():
+            return "ready" if self.is_ready() else "starting"
+        return "died" if self.died() else "stopped"
+
+    def is_ready(self) -> bool:
+        """Whether the node answers a metadata request and knows every node of the cluster and a controller."""
+        seen = ask_metadata(HOST, self.address.broker_port, _PROBE_TIMEOUT_S)
+        return seen is not None and seen.nodes >= {n.node_id for n in self.cluster.nodes} and seen.controller_id >= 0
+
+    def prepare(
+        self, class_path: Sequence[Path], options: Sequence[str], extra: Mapping[str, str] | None = None
+    ) -> None:
+        """Write the properties; format the data directory if that was never finished."""
+        make_dir(self.folder, "the broker's state")
+        properties = node_properties(self.address, self.cluster.nodes, extra)
+        write_atomically(self.folder / _PROPERTIES, render(properties))
+        if not (self.data / "meta.properties").exists():
+            self._format(class_path, options)
+
+    def _format(self, class_path: Sequence[Path], options: Sequence[str]) -> None:
+        arguments = ["format", "--ignore-formatted", "-t", self.cluster.cluster_id, "-c", _PROPERTIES]
+        # The format tool lives for a second: compiling with the optimizing compiler would not pay.
+        command = java_command(FORMAT_MAIN, arguments, class_path, [*options, "-XX:TieredStopAtLevel=1"])
+        try:
+            done = subprocess.run(  # noqa: S603 - our own command line
+                command, cwd=self.folder, capture_output=True, timeout=_FORMAT_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise EmbeddedBrokerError(
+                f"formatting {self.data} did not end within {_FORMAT_TIMEOUT_S:.0f} s. Delete it and try again."
+            ) from error
+        if done.returncode:
+            output = (done.stdout + done.stderr).decode(errors="replace").strip()
+            raise EmbeddedBrokerError(f"Kafka could not format {self.data} (exit {done.returncode}):\n{output}")
+
+    def launch(self, class_path: Sequence[Path], options: Sequence[str], *, aot: bool) -> Launch:
+        """Start the JVM, independent of this process and with a watchdog beside it; does not wait until it is ready."""
+        self._keep_last_log()
+        token = secrets.token_hex(16)
+        jvm_options = [f"-Ddriftline.launch={token}", *options]
+        spec = {
+            "folder": str(self.folder),
+            "log": str(self.log),
+            "id_file": str(self._id_file),
+            "users_lock": str(self.layout.users_lock),
+            "keep_file": str(self.layout.keep_file),
+            "token": token,
+            "aot": aot,
+            "command": java_command(BROKER_MAIN, [_PROPERTIES], class_path, jvm_options),
+        }
+        # -I and -S: no site packages, no environment, a start of some 15 ms.
+        command = [sys.executable, "-I", "-S", boot.__file__, json.dumps(spec)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_BOOT_TIMEOUT_S, check=True)  # noqa: S603 - our own script
+            return Launch(int(done.stdout), token, aot)
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            detail = getattr(error, "stderr", None) or b""
+            raise EmbeddedBrokerError(
+                f"the broker's process could not be started: {error}\n{detail.decode(errors='replace')}".rstrip()
+            ) from error
+
+    def _keep_last_log(self) -> None:
+        if self.log.exists():
+            shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
+            self.log.write_bytes(b"")
+
+    def wait_ready(self, launch: Launch, deadline_s: float) -> bool:
+        """Wait until the node is ready; False if its process died first.
+
+        Raises:
+            EmbeddedBrokerError: ``deadline_s`` passed on the monotonic clock.
+        """
+        while not self.is_ready():
+            if not process.is_running(launch):
+                return False
+            if time.monotonic() >= deadline_s:
+                raise EmbeddedBrokerError(
+                    f"the broker (process {launch.pid}) did not answer a metadata request at "
+                    f"{HOST}:{self.address.broker_port} in time.{self.log_tail()}"
+                )
+            time.sleep(_POLL_S)
+        return True
+
+    def terminate(self, timeout_s: float) -> bool:
+        """End the node's process: politely, and after ``timeout_s`` seconds at once; False if it was not running.
+
+        Raises:
+            EmbeddedBrokerError: even SIGKILL did not end it.
+        """
+        launch = self.running()
+        if launch:
+            process.send(launch, signal.SIGTERM)
+            if not _gone(launch, timeout_s):
+                self.kill()
+        self._id_file.unlink(missing_ok=True)
+        return launch is not None
+
+    def kill(self) -> bool:
+        """SIGKILL the node's process, as a crash would, and leave everything as it lies; False if it was not running.
+
+        Raises:
+            EmbeddedBrokerError: it did not end.
+        """
+        launch = self.running()
+        if launch is None:
+            return False
+        process.send(launch, signal.SIGKILL)
+        if not _gone(launch, _KILL_WAIT_S):
+            raise EmbeddedBrokerError(
+                f"the broker's process {launch.pid} did not end within {_KILL_WAIT_S:.0f} s of SIGKILL; "
+                "it hangs in the kernel, most likely on the disk."
+            )
+        return True
+
+    def log_tail(self) -> str:
+        """Return the last lines of the log, to be appended to an error message."""
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+        except OSError:
+            lines = []
+        return f" Its log, {self.log}, ends:\n" + "\n".join(lines) if lines else f" Its log, {self.log}, is empty."
+
+
+def _gone(launch: Launch, timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while process.is_running(launch):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,110 @@
+"""A node's ``server.properties``, as a pure function of its address and its peers."""
+
+from collections.abc import Mapping, Sequence
+
+from driftline.broker.embedded.ports import HOST
+from driftline.broker.embedded.state import NodeAddress
+
+DATA_DIR = "data"
+"""Relative to the node's directory, its JVM's working directory: Kafka would split a path at its commas."""
+
+_SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+_MAX_REPLICAS = 3
+_DELETE = 0x7F
+
+_ALWAYS = {
+    "process.roles": "broker,controller",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "CLIENTS",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": DATA_DIR,
+    # A misspelt topic must be an error, not a topic.
+    "auto.create.topics.enable": "false",
+    "log.message.timestamp.type": "LogAppendTime",
+    "unclean.leader.election.enable": "false",
+    # Message size limits stay Kafka's defaults on purpose: what works here works on any cluster.
+    # Buffers of 100 KiB, the default, double the time of a 1 MB produce.
+    "socket.send.buffer.bytes": str(_SOCKET_BUFFER_BYTES),
+    "socket.receive.buffer.bytes": str(_SOCKET_BUFFER_BYTES),
+    # 50 partitions each, the default, make the first use of a group or a transaction slow.
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    "num.network.threads": "3",
+    "num.io.threads": "4",
+}
+
+_RETENTION = {
+    # How long records are kept is each topic's own setting; these say how soon it is acted upon.
+    "log.initial.task.delay.ms": "5000",
+    "log.retention.check.interval.ms": "5000",
+    "log.segment.delete.delay.ms": "1000",
+    "log.cleaner.backoff.ms": "1000",
+}
+
+_GROUPS = {
+    "group.initial.rebalance.delay.ms": "0",
+    # Classic protocol: the client chooses, down to this.
+    "group.min.session.timeout.ms": "1000",
+    # Consumer protocol: the broker says. It exits if a value lies below its own minimum.
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+
+_FAILOVER = {
+    # Without these a killed node, also a single one that comes back, is waited for 9 s. Shorter quorum time-outs
+    # were seen to livelock elections.
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "200",
+    "controller.quorum.request.timeout.ms": "1000",
+}
+
+
+def node_properties(
+    node: NodeAddress, peers: Sequence[NodeAddress], extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the properties of ``node`` in a cluster of ``peers`` (itself included).
+
+    Args:
+        node: the node to describe.
+        peers: every node of the cluster; each is a broker and a voter.
+        extra: settings that are added, or replace one of ours.
+    """
+    replicas = min(len(peers), _MAX_REPLICAS)
+    in_sync = max(1, replicas - 1)
+    return {
+        **_ALWAYS,
+        **_RETENTION,
+        **_GROUPS,
+        **_FAILOVER,
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(f"{p.node_id}@{HOST}:{p.controller_port}" for p in peers),
+        "listeners": f"CLIENTS://{HOST}:{node.broker_port},CONTROLLER://{HOST}:{node.controller_port}",
+        "advertised.listeners": f"CLIENTS://{HOST}:{node.broker_port}",
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+        **(extra or {}),
+    }
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """Return the text of a Java properties file; everything outside ASCII is escaped."""
+    return "".join(f"{_escape(name)}={_escape(value)}\n" for name, value in sorted(properties.items()))
+
+
+def _escape(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("=", "\\=").replace(" ", "\\ ")
+    units = escaped.encode("utf-16-be", "surrogatepass")
+    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(code) if code < _DELETE else f"\\u{code:04x}" for code in codes)
