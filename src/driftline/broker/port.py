@@ -19,8 +19,9 @@ from driftline.errors import BrokerError
 Payload: TypeAlias = bytes | npt.NDArray[np.uint8]
 
 
-MAX_RECORD_BYTES = 1_000_000
-"""Key and value of one record together: the default limit of Kafka's clients, and below that of its brokers."""
+MAX_RECORD_BYTES = 999_964
+"""Key and value of one record together. The default limit of librdkafka, 1,000,000, less the 36 bytes that it counts
+for the frame of a record; the default limit of Kafka's brokers is a little higher."""
 
 
 @dataclass(frozen=True, slots=True)
