@@ -16,6 +16,7 @@ from driftline.schemas.layout import Layout, Piece
 from driftline.schemas.run_config import RuleConfig
 
 MASTER = "master"
+PARAMETER = "parameter"
 
 BLOCK = 16 * 1024
 """Elements updated at a time: the block's operands stay in the second-level cache between the rule's operations."""
@@ -40,20 +41,26 @@ class Shard:
             masters: its initial master weights, float32, shape (elements of the shard,); copied.
 
         Raises:
-            ValueError: ``masters`` has another shape or dtype than the layout says.
+            ValueError: ``masters`` has another shape or dtype than the layout says, or a parameter is in a group that
+                the configuration does not have.
         """
         self._pieces = tuple(layout.pieces(index))
         self._segments = tuple(layout.segments[piece.segment_index] for piece in self._pieces)
-        elements = max((piece.stop for piece in self._pieces), default=0)
+        start, stop = layout.shard_range(index)
+        elements = stop - start
         _require_float32("masters", masters, elements)
         self._index = index
         self._version = 0
         self._rule = RULES[rule_config.name]
         self._groups = tuple(self._rule.complete(group) for group in rule_config.groups)
+        for segment in self._segments:
+            if segment.kind == PARAMETER and not 0 <= segment.group < len(self._groups):
+                raise ValueError(f"{segment.name!r} is in group {segment.group} of {len(self._groups)}")
         self._masters = np.array(masters, dtype=np.float32, order="C")
         self._moments = {name: np.zeros(elements, np.float32) for name in self._rule.moments(self._groups)}
         self._steps = [self._rule.start() for _ in self._pieces]
-        self._buffers = np.empty((2, min(BLOCK, elements)), np.float32)
+        self._scratch = np.empty((2, min(BLOCK, elements)), np.float32)
+        self._flags = np.empty(min(BLOCK, elements), np.bool_)
         self._failure: NonFiniteState | None = None
 
     @property
@@ -88,7 +95,8 @@ class Shard:
 
         Args:
             version: must be the next one.
-            deltas: contributions in canonical order. None at all is a recorded no-op: only the version advances.
+            deltas: the contributions used, in canonical order; what is settled without a delta is not among them. None
+                at all is a recorded no-op: only the version advances.
             learning_rates: one a parameter group.
             rho: damping of the rates, 0 < rho ≤ 1.
 
@@ -101,7 +109,7 @@ class Shard:
         # Overflow and division by zero show in the result, which is checked; a warning would say less.
         with np.errstate(all="ignore"):
             for place, (piece, segment) in enumerate(zip(self._pieces, self._segments, strict=True)):
-                if segment.kind == "parameter" and any(presence[place] for _, _, presence in deltas):
+                if segment.kind == PARAMETER and any(presence[place] for _, _, presence in deltas):
                     group = segment.group
                     self._steps[place], kernel = self._rule.step(
                         self._groups[group], self._steps[place], learning_rates[group], rho
@@ -119,13 +127,14 @@ class Shard:
     ) -> None:
         for start in range(piece.start, piece.stop, BLOCK):
             block = slice(start, min(start + BLOCK, piece.stop))
-            update, scratch = self._buffers[:, : block.stop - block.start]
+            update, scratch = self._scratch[:, : block.stop - block.start]
+            finite = self._flags[: block.stop - block.start]
             combine([(a, None if gradient is None else gradient[block]) for a, gradient in terms], update, scratch)
             master = self._masters[block]
             moments = {moment: values[block] for moment, values in self._moments.items()}
             kernel(master, tuple(moments.values()), update, scratch)
             for tensor, values in {MASTER: master, **moments}.items():
-                if not np.isfinite(values).all():
+                if not np.isfinite(values, out=finite).all():
                     self._fail(version, name, tensor)
 
     def _fail(self, version: int, segment: str, tensor: str) -> None:
