@@ -9,6 +9,8 @@ torch is imported where it is seeded, not at the top: the order of the data need
 import hashlib
 import os
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,6 +69,21 @@ def seed_from(*parts: str | int) -> None:
     torch.manual_seed(value)
 
 
+@contextmanager
+def seeded(*parts: str | int) -> Iterator[None]:
+    """Seed as `seed_from` does for a block, and put the generators of Python, numpy and torch's CPU back behind it."""
+    import torch  # noqa: PLC0415 - see the top of this module
+
+    before, before_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=[]):
+        seed_from(*parts)
+        try:
+            yield
+        finally:
+            random.setstate(before)
+            np.random.set_state(before_numpy)  # noqa: NPY002
+
+
 def build_model(task: "Task", seed: int) -> "nn.Module":
     """Build the task's model with weights that depend on the run's seed alone: every worker builds the same one.
 
@@ -74,8 +91,8 @@ def build_model(task: "Task", seed: int) -> "nn.Module":
         task: whose `Task.model` is called.
         seed: the run's seed.
     """
-    seed_from("model", seed)
-    return task.model()
+    with seeded("model", seed):
+        return task.model()
 
 
 def set_torch_defaults(threads: int = 1) -> None:

@@ -1,0 +1,108 @@
+"""From ``parameter.grad`` to one flat float32 vector.
+
+No gradient is not a zero gradient: a parameter that took no part has the flag "absent", and the servers then leave it
+as it is, without decay or step count. The vector is always new memory in C order of the logical shapes, so the next
+backward pass cannot change what is being sent.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from driftline.errors import RunRefused
+from driftline.schemas.layout import Layout
+from driftline.training.model_layout import FlatArray, bound, segment_tensor
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The gradient of a worker's mean loss.
+
+    Attributes:
+        flat: shape (layout.elements,), float32; 0.0 where absent. Belongs to whoever called.
+        present: shape (segments,), bool; whether a segment has a gradient.
+        not_finite: names of segments with an infinity or NaN; such a gradient must not be sent.
+        norm: 2-norm over all elements before clipping; NaN or infinite if ``not_finite`` is not empty.
+    """
+
+    flat: FlatArray
+    present: Flags
+    not_finite: tuple[str, ...]
+    norm: float
+
+
+def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None = None) -> Gradient:
+    """Copy the gradients of a model, and optionally clip them.
+
+    Clipping is by the norm of **this worker's** gradient, before the mean over workers is taken. So it is not what
+    DistributedDataParallel with ``clip_grad_norm_`` does: that clips the mean. A gradient that is not finite is not
+    clipped.
+
+    Args:
+        model: after ``backward()``; its gradients stay as they are.
+        layout: of the run.
+        clip_norm: the largest 2-norm to let through, above 0; None for no clipping.
+
+    Raises:
+        RunRefused: the model does not fit the layout, or gradients are sparse or not float32; names every one.
+        ValueError: ``clip_norm`` is not above 0.
+    """
+    flat = np.zeros(layout.elements, dtype=np.float32)
+    present = np.zeros(len(layout.segments), dtype=np.bool_)
+    problems = []
+    for index, (segment, parameter) in enumerate(bound(model, layout)):
+        gradient = parameter.grad
+        if gradient is None or segment.kind == "frozen":
+            continue
+        problem = _problem(segment.name, gradient)
+        if problem:
+            problems.append(problem)
+            continue
+        segment_tensor(flat, segment).copy_(gradient.detach())
+        present[index] = True
+    if problems:
+        raise RunRefused("\n".join(problems))
+    not_finite = _not_finite(flat, layout)
+    norm = _norm(flat, layout)
+    if clip_norm is not None and not not_finite:
+        _clip(flat, norm, clip_norm)
+    return Gradient(flat, present, not_finite, norm)
+
+
+def _problem(name: str, gradient: torch.Tensor) -> str:
+    if gradient.layout != torch.strided:
+        return f"the gradient of {name} is sparse, which this release cannot send; build the layer with sparse=False"
+    if gradient.dtype != torch.float32:
+        return f"the gradient of {name} is {gradient.dtype}, not torch.float32; leave its grad_dtype as it is"
+    return ""
+
+
+def _not_finite(flat: FlatArray, layout: Layout) -> tuple[str, ...]:
+    if np.isfinite(flat).all():
+        return ()
+    return tuple(
+        segment.name for segment in layout.segments if not np.isfinite(flat[segment.offset : segment.stop]).all()
+    )
+
+
+def _norm(flat: FlatArray, layout: Layout) -> float:
+    # Squares in float64, because those of float32 overflow from 1e19 on; a segment at a time, to need little memory.
+    # numpy's sum, not BLAS's: it does not depend on the number of threads.
+    squares = (
+        float(np.sum(np.square(flat[segment.offset : segment.stop], dtype=np.float64))) for segment in layout.segments
+    )
+    return math.sqrt(sum(squares))
+
+
+def _clip(flat: FlatArray, norm: float, clip_norm: float) -> None:
+    if not clip_norm > 0:
+        raise ValueError(f"clip_norm is {clip_norm}; it must be above 0, or None for no clipping")
+    if norm > clip_norm:
+        np.multiply(flat, np.float32(clip_norm / norm), out=flat)
