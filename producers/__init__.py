@@ -1,0 +1,1 @@
+"""What a worker writes: proposals, deltas and the events that announce them. Pure: records out, nothing sent."""

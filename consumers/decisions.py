@@ -1,0 +1,286 @@
+"""What the coordinator decides next: a pure function of the ledger's fold and of the evidence.
+
+One record is one decision. The order of `DECISIONS` is the order of precedence.
+"""
+
+from collections.abc import Callable
+
+from driftline.consumers import policy
+from driftline.consumers.evidence import Evidence
+from driftline.consumers.rules import check_rule
+from driftline.consumers.run_state import Group, RunState
+from driftline.errors import ConfigError
+from driftline.schemas.layout import layout_from_json
+from driftline.schemas.records import (
+    Contribution,
+    Evaluation,
+    GroupId,
+    Join,
+    LedgerRecord,
+    Membership,
+    Proposal,
+    Rejection,
+    Removal,
+    RunEnd,
+    RunStart,
+    Skip,
+    StateDigest,
+    Use,
+    Version,
+)
+from driftline.schemas.run_config import RunConfig, run_config_from_json
+
+HEAD_AHEAD = 8
+"""Versions by which the head may be ahead of the slowest server."""
+
+
+def decide(state: RunState, evidence: Evidence, ticks_read: int) -> LedgerRecord | None:
+    """Return the next ledger record, or None when there is nothing to decide."""
+    if state.ended is not None:
+        return None
+    if state.start is None:
+        return run_start(state, evidence)
+    for decision in DECISIONS:
+        record = decision(state, evidence, ticks_read)
+        if record is not None:
+            return record
+    return None
+
+
+# -- birth -----------------------------------------------------------------------------------------------------------
+
+
+def run_start(state: RunState, evidence: Evidence) -> RunStart | None:
+    """Make the first complete proposal the run."""
+    for proposal in evidence.proposals.values():
+        if evidence.is_complete(proposal) and not proposal_problems(proposal):
+            config = run_config_from_json(proposal.config)
+            return RunStart(
+                term=state.chain.term,
+                parent=state.chain.head,
+                run=proposal.run,
+                name=config.name,
+                config=proposal.config,
+                layout=proposal.layout,
+                layout_fingerprint=layout_from_json(proposal.layout).fingerprint(),
+                partitions=config.partitions,
+                shards=proposal.shards,
+                proposer=proposal.worker,
+            )
+    return None
+
+
+def proposal_problems(proposal: Proposal) -> list[str]:
+    """Everything that keeps a proposal from becoming a run; empty when it can."""
+    try:
+        config = run_config_from_json(proposal.config)
+        layout = layout_from_json(proposal.layout)
+    except ConfigError as error:
+        return list(error.problems)
+    problems = list(check_rule(config.rule))
+    if layout.partitions != config.partitions:
+        problems.append(
+            f"the layout is cut for {layout.partitions} partitions, the configuration says {config.partitions}"
+        )
+    if len(proposal.shards) != layout.shard_count:
+        problems.append(f"{len(proposal.shards)} version-0 shards are proposed, the layout has {layout.shard_count}")
+    groups = {segment.group for segment in layout.segments if segment.kind == "parameter"}
+    if groups and max(groups) >= len(config.rule.groups):
+        problems.append(f"the layout names parameter group {max(groups)}, the rule has {len(config.rule.groups)}")
+    return problems
+
+
+# -- decisions on a running run --------------------------------------------------------------------------------------
+
+
+def _failure(state: RunState, evidence: Evidence, _ticks: int) -> RunEnd | None:
+    if not evidence.failure:
+        return None
+    return _run_end(state, evidence, reason="failed", failure=evidence.failure)
+
+
+def _membership(state: RunState, evidence: Evidence, ticks: int) -> Membership | None:
+    removals = _removals(state, evidence, ticks)
+    gone = {removal.group for removal in removals}
+    joins = _joins(state, evidence, ticks, gone)
+    if not removals and not joins:
+        return None
+    remaining = [group for group in state.groups if group not in gone]
+    return Membership(
+        term=state.chain.term,
+        parent=state.chain.head,
+        joins=tuple(joins),
+        removals=tuple(removals),
+        raised=0
+        if not removals
+        else policy.raise_after_removal(
+            state.version,
+            [evidence.pace(group) for group in remaining],
+            pending=any(evidence.pending(group) for group in remaining),
+        ),
+    )
+
+
+def _removals(state: RunState, evidence: Evidence, ticks: int) -> list[Removal]:
+    return [
+        Removal(group=group.id, worker=group.worker, reason=reason)
+        for group in state.groups.values()
+        if (reason := _removal_reason(group, state, evidence, ticks))
+    ]
+
+
+def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: int) -> str:
+    member = (group.worker, group.incarnation)
+    if member in evidence.leaving:
+        return "left"
+    newer = evidence.ready.get(group.worker)
+    if newer is not None:
+        return f"replaced by incarnation {newer.incarnation.hex()[:8]} of the same name"
+    silent = ticks - evidence.heard.get(member, 0)
+    if silent >= _config(state).gone_after_ticks:
+        return f"no heartbeat in {silent} ticks"
+    return ""
+
+
+def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) -> list[Join]:
+    members = {group.worker for group in state.groups.values() if group.id not in gone}
+    ready = [
+        event
+        for name, event in sorted(evidence.ready.items())
+        if name not in members
+        and (event.worker, event.incarnation) not in evidence.leaving
+        and ticks - evidence.heard.get((event.worker, event.incarnation), 0) < _config(state).gone_after_ticks
+    ]
+    if not state.first_names and len(ready) < _config(state).workers:
+        return []
+    return [Join(worker=event.worker, incarnation=event.incarnation) for event in ready]
+
+
+def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | None:
+    for group in state.groups.values():
+        clock = group.settled_clock + 1
+        reason = evidence.refusal((group.id, clock)) or _stale(state, evidence, group.id, clock)
+        if reason:
+            return Rejection(term=state.chain.term, parent=state.chain.head, group=group.id, clock=clock, reason=reason)
+    return None
+
+
+def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -> str:
+    offer = evidence.offers.get((group_id, clock))
+    if offer is None:
+        return ""
+    staleness = state.version - offer.base_version
+    if policy.is_too_stale(staleness, _config(state).staleness):
+        return f"stale by {staleness} versions, at most {2 * _config(state).staleness} are allowed"
+    return ""
+
+
+def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
+    config = _config(state)
+    if state.version >= config.steps or not _servers_keep_up(state, evidence):
+        return None
+    paces = [evidence.pace(group) for group in state.groups]
+    if not policy.may_close(state.version, paces, config.staleness):
+        return None
+    ordered = sorted(state.groups.values(), key=lambda group: group.worker)
+    taken = [((group.id, clock)) for group in ordered for clock in evidence.pending(group.id)]
+    return Version(
+        term=state.chain.term,
+        parent=state.chain.head,
+        version=state.version + 1,
+        uses=_uses(state, evidence, taken),
+        learning_rates=tuple(float(group["lr"]) for group in config.rule.groups),
+        rho=1.0,
+        positions=_positions(config, evidence, taken),
+        publish=True,
+        states=_new_states(state, evidence),
+    )
+
+
+def _servers_keep_up(state: RunState, evidence: Evidence) -> bool:
+    applied = [evidence.applied.get(partition, 0) for partition in range(_config(state).partitions)]
+    return state.version - min(applied) < HEAD_AHEAD
+
+
+def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]]) -> tuple[Use, ...]:
+    offers = [evidence.offers[clock] for clock in taken]
+    weights = [offer.weight if isinstance(offer, Contribution) else 0.0 for offer in offers]
+    factors = policy.coefficients(weights)
+    return tuple(_use(state, offer, factor) for offer, factor in zip(offers, factors, strict=True))
+
+
+def _use(state: RunState, offer: Contribution | Skip, factor: float) -> Use:
+    used = isinstance(offer, Contribution) and offer.weight > 0
+    return Use(
+        group=offer.group,
+        clock=offer.clock,
+        kind="delta" if used else "skip",
+        base_version=offer.base_version,
+        staleness=state.version - offer.base_version,
+        weight=offer.weight if isinstance(offer, Contribution) else 0.0,
+        loss=offer.loss if isinstance(offer, Contribution) else 0.0,
+        cursor=offer.cursor,
+        coefficient=factor if used else 0.0,
+        root=offer.root if isinstance(offer, Contribution) else bytes(32),
+    )
+
+
+def _positions(config: RunConfig, evidence: Evidence, taken: list[tuple[GroupId, int]]) -> tuple[int, ...]:
+    positions = [-1] * config.partitions
+    for clock in taken:
+        for receipt in evidence.receipts.get(clock, {}).values():
+            positions[receipt.partition] = max(positions[receipt.partition], receipt.offset + 1)
+    return tuple(positions)
+
+
+def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation | None:
+    if not evidence.reports:
+        return None
+    report = evidence.reports[min(evidence.reports)]
+    return Evaluation(
+        term=state.chain.term,
+        parent=state.chain.head,
+        version=report.version,
+        evaluator=report.evaluator,
+        metrics=report.metrics,
+    )
+
+
+def _goal(state: RunState, evidence: Evidence, ticks: int) -> RunEnd | None:
+    if state.version < _config(state).steps:
+        return None
+    if state.version not in state.states and state.version not in evidence.states:
+        return None
+    if state.version not in state.evaluations and _live_evaluators(state, evidence, ticks):
+        return None
+    return _run_end(state, evidence, reason=f"reached version {state.version}", failure="")
+
+
+def _live_evaluators(state: RunState, evidence: Evidence, ticks: int) -> bool:
+    patience = _config(state).gone_after_ticks
+    return any(ticks - evidence.heard.get(member, 0) < patience for member in evidence.evaluators)
+
+
+def _run_end(state: RunState, evidence: Evidence, *, reason: str, failure: str) -> RunEnd:
+    return RunEnd(
+        term=state.chain.term,
+        parent=state.chain.head,
+        version=state.version,
+        reason=reason,
+        failure=failure,
+        states=_new_states(state, evidence),
+    )
+
+
+def _new_states(state: RunState, evidence: Evidence) -> tuple[StateDigest, ...]:
+    return tuple(evidence.states[version] for version in sorted(evidence.states) if version not in state.states)
+
+
+def _config(state: RunState) -> RunConfig:
+    if state.config is None:  # decide() calls nothing here before RunStart
+        raise AssertionError("a decision on a run that has not started")
+    return state.config
+
+
+Decision = Callable[[RunState, Evidence, int], LedgerRecord | None]
+DECISIONS: tuple[Decision, ...] = (_failure, _membership, _rejection, _version, _evaluation, _goal)

@@ -1,0 +1,47 @@
+"""What a delta must be before a server gives a receipt for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.errors import Undecodable
+from driftline.schemas.digests import verify_digest
+from driftline.schemas.layout import Layout
+from driftline.schemas.records import Delta
+from driftline.schemas.tensors import decode_fp32, is_finite, unpack_presence
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDelta:
+    """The numbers of a sound delta; views over the record's bytes."""
+
+    gradient: npt.NDArray[np.float32]
+    presence: tuple[bool, ...]
+
+
+def check_delta(run: bytes, layout: Layout, partition: int, delta: Delta, value: bytes) -> CheckedDelta:
+    """Check digest, place and shape of a delta.
+
+    Raises:
+        Undecodable: says what is wrong; the record is not what a worker of this run would write.
+    """
+    if not 0 <= delta.shard < layout.shard_count or layout.partition_of(delta.shard) != partition:
+        raise Undecodable(f"shard {delta.shard} does not live in partition {partition}")
+    start, stop = layout.shard_range(delta.shard)
+    if delta.elements != stop - start:
+        raise Undecodable(f"shard {delta.shard} has {stop - start} elements, the delta says {delta.elements}")
+    if not verify_digest(run, value, delta):
+        raise Undecodable("the delta is not what its digest says")
+    presence = unpack_presence(delta.presence, len(layout.pieces(delta.shard)))
+    return CheckedDelta(decode_fp32(delta.payload, delta.elements), tuple(bool(flag) for flag in presence))
+
+
+def not_finite(layout: Layout, delta: Delta, checked: CheckedDelta) -> str:
+    """Name the first tensor of a delta that holds a NaN or an infinity, or return nothing."""
+    if is_finite(checked.gradient):
+        return ""
+    for piece in layout.pieces(delta.shard):
+        if not is_finite(checked.gradient[piece.start : piece.stop]):
+            return f"not finite: {layout.segments[piece.segment_index].name} in shard {delta.shard}"
+    return f"not finite: shard {delta.shard}"

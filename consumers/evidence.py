@@ -1,0 +1,233 @@
+"""The coordinator's soft state: what members have said and the ledger does not yet hold.
+
+All of it can be lost: every event is repeated by its sender on a valid `TermStart` until its effect is in the ledger.
+Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`, members by the ledger's own.
+"""
+
+from collections import Counter
+
+from driftline.consumers.run_state import RunState
+from driftline.schemas.digests import contribution_root, model_digest, verify_digest
+from driftline.schemas.records import (
+    Contribution,
+    EvaluationReport,
+    Event,
+    GroupId,
+    Heartbeat,
+    Leave,
+    Proposal,
+    Ready,
+    Receipt,
+    ServerState,
+    ShardDigest,
+    ShardReceipt,
+    Skip,
+    Snapshot,
+    StateDigest,
+    UndecodableReport,
+)
+
+CLOCKS_AHEAD = 64
+"""Clocks beyond the settled one that are remembered a group; far above any K, far below any memory."""
+
+MAX_PROPOSALS = 64
+
+Clock = tuple[GroupId, int]
+Member = tuple[str, bytes]
+
+
+class Evidence:
+    """What has been heard in this reign (and shortly before)."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self.proposals: dict[bytes, Proposal] = {}
+        self.snapshots: dict[bytes, dict[int, bytes]] = {}
+        self.ready: dict[str, Ready] = {}
+        self.leaving: set[Member] = set()
+        self.heard: dict[Member, int] = {}
+        self.evaluators: set[Member] = set()
+        self.offers: dict[Clock, Contribution | Skip] = {}
+        self.receipts: dict[Clock, dict[int, ShardReceipt]] = {}
+        self.refusals: dict[Clock, str] = {}
+        self.applied: dict[int, int] = {}
+        self.digests: dict[int, dict[int, ShardDigest]] = {}
+        self.states: dict[int, StateDigest] = {}
+        self.reports: dict[int, EvaluationReport] = {}
+        self.failure = ""
+        self.counters: Counter[str] = Counter()
+
+    # -- hearing -----------------------------------------------------------------------------------------------------
+
+    def hear(self, event: Event, ticks_read: int) -> None:
+        """Remember an event of this run. Events of another run under the same name are counted and dropped."""
+        if not isinstance(event, Proposal) and self._is_foreign(event.run):
+            self.counters["foreign_events"] += 1
+            return
+        match event:
+            case Ready() | Heartbeat() | ServerState() | Leave():
+                self._hear_member(event, ticks_read)
+            case Proposal():
+                self._hear_proposal(event)
+            case Contribution() | Skip():
+                self._hear_offer(event)
+            case Receipt():
+                self._hear_receipt(event)
+            case EvaluationReport():
+                self._hear_report(event)
+            case UndecodableReport():
+                self.counters["undecodable"] += 1
+
+    def _is_foreign(self, run: bytes) -> bool:
+        start = self._state.start
+        return start is not None and run != start.run
+
+    def _alive(self, member: str, incarnation: bytes, ticks_read: int) -> None:
+        self.heard[member, incarnation] = ticks_read
+
+    def _hear_member(self, event: Ready | Heartbeat | ServerState | Leave, ticks_read: int) -> None:
+        match event:
+            case Ready():
+                self._alive(event.worker, event.incarnation, ticks_read)
+                self._hear_ready(event)
+            case Heartbeat():
+                self._alive(event.member, event.incarnation, ticks_read)
+                if event.role == "evaluator":
+                    self.evaluators.add((event.member, event.incarnation))
+            case ServerState():
+                self._alive(event.server, event.incarnation, ticks_read)
+                self._hear_server(event)
+            case Leave():
+                self.leaving.add((event.worker, event.incarnation))
+
+    def _hear_proposal(self, event: Proposal) -> None:
+        if self._state.start is None and len(self.proposals) < MAX_PROPOSALS:
+            self.proposals.setdefault(event.run, event)
+
+    def _hear_ready(self, event: Ready) -> None:
+        if (event.worker, event.incarnation) not in self._state.joined:
+            self.ready[event.worker] = event
+
+    def _hear_offer(self, event: Contribution | Skip) -> None:
+        if self._is_wanted(event.group, event.clock):
+            self.offers.setdefault((event.group, event.clock), event)
+
+    def _hear_receipt(self, event: Receipt) -> None:
+        if not self._is_wanted(event.group, event.clock):
+            return
+        clock = (event.group, event.clock)
+        if event.refusal:
+            self.refusals.setdefault(clock, event.refusal)
+        self.receipts.setdefault(clock, {}).update({receipt.shard: receipt for receipt in event.shards})
+
+    def _is_wanted(self, group_id: GroupId, clock: int) -> bool:
+        if self._state.is_settled(group_id, clock):
+            self.counters["late_events"] += 1
+            return False
+        group = self._state.groups.get(group_id)
+        if clock > (group.settled_clock if group else 0) + CLOCKS_AHEAD:
+            self.counters["clocks_too_far_ahead"] += 1
+            return False
+        return True
+
+    def _hear_server(self, event: ServerState) -> None:
+        self.failure = self.failure or event.failure
+        for partition in event.partitions:
+            self.applied[partition.partition] = event.version
+        for digest in event.shards:
+            self._hear_digest(digest, event)
+
+    def _hear_digest(self, digest: ShardDigest, event: ServerState) -> None:
+        layout = self._state.layout
+        if layout is None or digest.version in self._state.states or digest.version in self.states:
+            return
+        shards = self.digests.setdefault(digest.version, {})
+        known = shards.setdefault(digest.shard, digest)
+        if (known.state, known.masters) != (digest.state, digest.masters):
+            self.failure = self.failure or (
+                f"shard {digest.shard} of version {digest.version} has two digests: {known.state.hex()[:16]} and, "
+                f"from server {event.server}, {digest.state.hex()[:16]}"
+            )
+        if len(shards) == layout.shard_count:
+            ordered = [shards[shard] for shard in range(layout.shard_count)]
+            self.states[digest.version] = StateDigest(
+                version=digest.version,
+                state=model_digest([shard.state for shard in ordered]),
+                parameters=model_digest([shard.masters for shard in ordered]),
+            )
+            del self.digests[digest.version]
+
+    def _hear_report(self, event: EvaluationReport) -> None:
+        if event.version not in self._state.evaluations and self._state.heads.get(event.version) == event.head:
+            self.reports[event.version] = event
+
+    def saw_snapshot(self, snapshot: Snapshot, value: bytes) -> None:
+        """Remember a snapshot if a proposal names it and it is what its digest says."""
+        for proposal in self.proposals.values():
+            named = 0 <= snapshot.shard < len(proposal.shards) and proposal.shards[snapshot.shard] == snapshot.digest
+            if named and snapshot.version == 0 and verify_digest(proposal.run, value, snapshot):
+                self.snapshots.setdefault(proposal.run, {})[snapshot.shard] = snapshot.digest
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def is_complete(self, proposal: Proposal) -> bool:
+        """Whether every version-0 shard of the proposal can be read."""
+        found = self.snapshots.get(proposal.run, {})
+        return all(found.get(shard) == digest for shard, digest in enumerate(proposal.shards))
+
+    def refusal(self, clock: Clock) -> str:
+        """Why the contribution of this clock cannot be used, or nothing."""
+        offer = self.offers.get(clock)
+        layout = self._state.layout
+        if offer is None or layout is None:
+            return ""
+        if self._state.heads.get(offer.base_version) != offer.base_head:
+            return f"its base is no version {offer.base_version} of this ledger"
+        if isinstance(offer, Skip):
+            return ""
+        if clock in self.refusals:
+            return self.refusals[clock]
+        receipts = self.receipts.get(clock, {})
+        if len(receipts) < layout.shard_count:
+            return ""
+        root = contribution_root([receipts[shard].digest for shard in range(layout.shard_count)])
+        return "" if root == offer.root else "its deltas do not hash to its root"
+
+    def is_whole(self, clock: Clock) -> bool:
+        """Whether this clock can settle in a version: a skip, or a contribution whose deltas are all in the log."""
+        offer = self.offers.get(clock)
+        layout = self._state.layout
+        if offer is None or layout is None or self.refusal(clock):
+            return False
+        return isinstance(offer, Skip) or len(self.receipts.get(clock, {})) == layout.shard_count
+
+    def pending(self, group_id: GroupId) -> list[int]:
+        """Return the whole, unsettled clocks of a group, in order and without a gap."""
+        clock = self._state.groups[group_id].settled_clock + 1
+        whole: list[int] = []
+        while self.is_whole((group_id, clock)):
+            whole.append(clock)
+            clock += 1
+        return whole
+
+    def pace(self, group_id: GroupId) -> int:
+        """Settled pace plus whole pending clocks, in versions."""
+        return self._state.groups[group_id].settled_pace + len(self.pending(group_id))
+
+    # -- forgetting --------------------------------------------------------------------------------------------------
+
+    def forget_settled(self) -> None:
+        """Drop what the ledger now holds."""
+        state = self._state
+        for table in (self.offers, self.receipts, self.refusals):
+            for clock in [clock for clock in table if state.is_settled(*clock)]:
+                del table[clock]
+        self.ready = {
+            name: event for name, event in self.ready.items() if (name, event.incarnation) not in state.joined
+        }
+        self.states = {version: digest for version, digest in self.states.items() if version not in state.states}
+        self.digests = {version: shards for version, shards in self.digests.items() if version not in state.states}
+        self.reports = {version: event for version, event in self.reports.items() if version not in state.evaluations}
+        if state.start is not None:
+            self.proposals.clear()
+            self.snapshots.clear()

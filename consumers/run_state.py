@@ -1,0 +1,217 @@
+"""The run as the ledger tells it: fold(ledger). Everybody who reads the ledger holds one of these.
+
+A record that the chain accepts but that contradicts what came before it is no accident of timing: a coordinator never
+writes one. It raises `IntegrityError`, so that no reader goes on with a state of its own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from driftline.consumers.chain import Chain
+from driftline.errors import IntegrityError, Undecodable
+from driftline.schemas.codec import decode
+from driftline.schemas.layout import Layout, layout_from_json
+from driftline.schemas.records import (
+    Evaluation,
+    GroupId,
+    Join,
+    LedgerRecord,
+    Membership,
+    Publish,
+    Rejection,
+    RunEnd,
+    RunStart,
+    StateDigest,
+    TermStart,
+    Version,
+)
+from driftline.schemas.run_config import RunConfig, run_config_from_json
+
+
+@dataclass(slots=True)
+class Group:
+    """A live replica group.
+
+    Attributes:
+        settled_pace: entry pace + settled clocks + raises, in versions: the ledger-visible part of its pace.
+        settled_clock: the last clock that the ledger settled.
+    """
+
+    id: GroupId
+    worker: str
+    incarnation: bytes
+    settled_pace: int
+    settled_clock: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """One ledger record, read: ``record`` is None for a void or undecodable one."""
+
+    offset: int
+    value: bytes
+    record: LedgerRecord | None
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over the whole ledger, for people."""
+
+    contributions: Counter[str] = field(default_factory=Counter)
+    skips: Counter[str] = field(default_factory=Counter)
+    rejections: Counter[str] = field(default_factory=Counter)
+    staleness: Counter[int] = field(default_factory=Counter)
+    samples: float = 0.0
+    undecodable: int = 0
+
+
+class RunState:
+    """Everything that the ledger decides, up to ``next_offset``."""
+
+    def __init__(self) -> None:
+        self.chain = Chain()
+        self.next_offset = 0
+        self.start: RunStart | None = None
+        self.config: RunConfig | None = None
+        self.layout: Layout | None = None
+        self.version = 0
+        self.heads: dict[int, bytes] = {}
+        self.groups: dict[GroupId, Group] = {}
+        self.removed: dict[GroupId, str] = {}
+        self.joined: dict[tuple[str, bytes], GroupId] = {}
+        self.first_names: tuple[str, ...] = ()
+        self.versions: dict[int, Version] = {}
+        self.used_at: dict[tuple[GroupId, int], int] = {}
+        self.last_publish = 0
+        self.states: dict[int, StateDigest] = {}
+        self.evaluations: dict[int, Evaluation] = {}
+        self.ended: RunEnd | None = None
+        self.loss = float("nan")
+        self.totals = Totals()
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, value: bytes | None) -> Folded:
+        """Fold the record at ``offset``; void and undecodable ones change nothing but their counts.
+
+        Raises:
+            IntegrityError: a valid record contradicts the ledger before it.
+        """
+        self.next_offset = offset + 1
+        try:
+            record = decode(value)
+        except Undecodable:
+            self.totals.undecodable += 1
+            return Folded(offset, value or b"", None)
+        if not isinstance(record, LedgerRecord) or not self.chain.accept(record, value or b""):
+            return Folded(offset, value or b"", None)
+        self._apply(offset, record)
+        return Folded(offset, value or b"", record)
+
+    def _apply(self, offset: int, record: LedgerRecord) -> None:
+        if isinstance(record, TermStart):
+            return
+        if isinstance(record, RunStart):
+            self._start(offset, record)
+            return
+        if self.start is None or self.ended is not None:
+            raise IntegrityError(f"ledger offset {offset}: {type(record).__name__} outside of a running run")
+        match record:
+            case Membership():
+                self._membership(offset, record)
+            case Version():
+                self._version(offset, record)
+            case Publish():
+                self.last_publish = record.version
+                self._states(record.states)
+            case Rejection():
+                self._settle(offset, record.group, record.clock)
+                self.totals.rejections[self.groups[record.group].worker] += 1
+            case Evaluation():
+                self.evaluations[record.version] = record
+            case RunEnd():
+                self._states(record.states)
+                self.ended = record
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _start(self, offset: int, record: RunStart) -> None:
+        if self.start is not None:
+            raise IntegrityError(f"ledger offset {offset}: a second RunStart")
+        self.start = record
+        self.config = run_config_from_json(record.config)
+        self.layout = layout_from_json(record.layout)
+        self.heads[0] = self.chain.head
+
+    def _membership(self, offset: int, record: Membership) -> None:
+        for removal in record.removals:
+            if self.groups.pop(removal.group, None) is None:
+                raise IntegrityError(f"ledger offset {offset}: removal of group {removal.group}, which is no member")
+            self.removed[removal.group] = removal.reason
+        for group in self.groups.values():
+            group.settled_pace += record.raised
+        if not self.first_names and record.joins:
+            self.first_names = tuple(sorted(join.worker for join in record.joins))
+        for index, join in enumerate(record.joins):
+            self._join(GroupId(offset, index), join)
+
+    def _join(self, group_id: GroupId, join: Join) -> None:
+        if self.worker_group(join.worker) is not None:
+            raise IntegrityError(f"ledger offset {group_id.offset}: worker {join.worker!r} joins while it is a member")
+        self.groups[group_id] = Group(group_id, join.worker, join.incarnation, settled_pace=self.version)
+        self.joined[join.worker, join.incarnation] = group_id
+
+    def _version(self, offset: int, record: Version) -> None:
+        if record.version != self.version + 1:
+            raise IntegrityError(f"ledger offset {offset}: version {record.version} follows version {self.version}")
+        for use in record.uses:
+            self._settle(offset, use.group, use.clock)
+            self.used_at[use.group, use.clock] = record.version
+        self.version = record.version
+        self.versions[record.version] = record
+        self.heads[record.version] = self.chain.head
+        if record.publish:
+            self.last_publish = record.version
+        self._states(record.states)
+        self._count(record)
+
+    def _settle(self, offset: int, group_id: GroupId, clock: int) -> None:
+        group = self.groups.get(group_id)
+        if group is None or clock != group.settled_clock + 1:
+            last = "no member" if group is None else f"at clock {group.settled_clock}"
+            raise IntegrityError(f"ledger offset {offset}: settles clock {clock} of group {group_id}, which is {last}")
+        group.settled_clock = clock
+        group.settled_pace += 1
+
+    def _states(self, states: Iterable[StateDigest]) -> None:
+        for state in states:
+            self.states[state.version] = state
+
+    def _count(self, record: Version) -> None:
+        weight = loss = 0.0
+        for use in record.uses:
+            worker = self.groups[use.group].worker
+            if use.kind != "delta":
+                self.totals.skips[worker] += 1
+                continue
+            self.totals.contributions[worker] += 1
+            self.totals.staleness[use.staleness] += 1
+            weight += use.weight
+            loss += use.weight * use.loss
+        self.totals.samples += weight
+        if weight > 0:
+            self.loss = loss / weight
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def worker_group(self, worker: str) -> Group | None:
+        """Return the live group of a worker name, if it has one."""
+        return next((group for group in self.groups.values() if group.worker == worker), None)
+
+    def is_settled(self, group_id: GroupId, clock: int) -> bool:
+        """Whether the ledger has decided on this clock, or has removed its group."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            return clock <= group.settled_clock
+        return group_id in self.removed or group_id.offset < self.next_offset

@@ -1,0 +1,159 @@
+"""A server process as one state machine: the ledger's fold, the shards and the candidate for coordinator."""
+
+import random
+from collections import Counter
+
+from driftline.broker.topics import Stream
+from driftline.consumers.coordinator import Coordinator
+from driftline.consumers.run_state import RunState
+from driftline.consumers.shard_server import ShardServer
+from driftline.errors import IntegrityError, Undecodable
+from driftline.schemas.codec import decode, encode
+from driftline.schemas.effects import (
+    CaughtUp,
+    Effect,
+    Finish,
+    Input,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    Read,
+    Received,
+    Send,
+    SendFailed,
+    Timer,
+)
+from driftline.schemas.records import NO_RUN, Delta, Event, Snapshot, UndecodableReport
+
+FIRST_BYTES = 64
+"""How much of an undecodable record is reported."""
+
+
+class Server:
+    """One server of a run.
+
+    Args:
+        name: the server's name, unique in the run.
+        incarnation: this start of it, 16 bytes.
+        rng: source of nonces and back-off; seeded in the simulation.
+    """
+
+    def __init__(self, name: str, incarnation: bytes, rng: random.Random) -> None:
+        self.name = name
+        self.state = RunState()
+        self.shards = ShardServer(name, incarnation, self.state)
+        self.coordinator = Coordinator(name, incarnation, self.state, rng)
+        self.counters: Counter[str] = Counter()
+        self._owns_events = False
+        self._finished = False
+
+    def begin(self) -> list[Effect]:
+        """Return the first effects: everything starts with the ledger."""
+        return [Read(Stream.LEDGER, 0, 0)]
+
+    def on(self, event: Input) -> list[Effect]:
+        """Take one input and return what it leads to."""
+        if self._finished:
+            return []
+        try:
+            effects = self._dispatch(event)
+        except IntegrityError as error:
+            effects = [Finish("the log contradicts itself", str(error))]
+        self._finished = any(isinstance(effect, Finish) for effect in effects)
+        return effects
+
+    def _dispatch(self, event: Input) -> list[Effect]:
+        match event:
+            case Received():
+                return self._received(event)
+            case CaughtUp():
+                return self._caught_up(event)
+            case PartitionsAssigned():
+                return self._assigned(event)
+            case PartitionsRevoked():
+                return self._revoked(event)
+            case SendFailed():
+                return self._send_failed(event)
+            case Timer():
+                return self.coordinator.on_timer(event.now_s) + self.shards.on_timer(event.now_s)
+
+    # -- membership of the consumer groups ---------------------------------------------------------------------------
+
+    def _assigned(self, event: PartitionsAssigned) -> list[Effect]:
+        if event.stream is Stream.EVENTS:
+            self._owns_events = True
+            return self.coordinator.on_assigned()
+        return self.shards.on_assigned(event.partitions)
+
+    def _revoked(self, event: PartitionsRevoked) -> list[Effect]:
+        if event.stream is Stream.EVENTS:
+            self._owns_events = False
+            return self.coordinator.on_revoked()
+        return self.shards.on_revoked(event.partitions)
+
+    def _caught_up(self, event: CaughtUp) -> list[Effect]:
+        if event.stream is Stream.LEDGER:
+            self.coordinator.on_ledger_caught_up()
+            return self.shards.on_ledger_caught_up()
+        if event.stream is Stream.SNAPSHOTS:
+            return self.shards.on_snapshots_caught_up(event)
+        return []
+
+    def _send_failed(self, event: SendFailed) -> list[Effect]:
+        self.counters["sends_failed"] += 1
+        effects = self.coordinator.on_send_failed(event)
+        if event.send.stream is Stream.PARAMETERS:  # a publish point must reach the workers, or they wait for ever
+            effects = [*effects, event.send]
+        return effects
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _received(self, event: Received) -> list[Effect]:
+        if event.stream is Stream.LEDGER:
+            return self._ledger(event)
+        if event.stream is Stream.SNAPSHOTS and event.value is None:
+            return []  # a tombstone: a proposal that was not chosen
+        owned = self.shards.owned.get(event.partition)
+        if event.stream is Stream.DELTAS and owned is not None:
+            owned.position = event.offset + 1
+        try:
+            return self._decoded(event)
+        except Undecodable as error:
+            return self._undecodable(event, str(error))
+
+    def _ledger(self, event: Received) -> list[Effect]:
+        undecodable = self.state.totals.undecodable
+        folded = self.state.read(event.offset, event.value)
+        effects = self.shards.on_ledger(folded) + self.coordinator.on_ledger(folded)
+        if self.state.totals.undecodable != undecodable and self._owns_events:
+            effects += self._undecodable(event, "no ledger record")
+        if self.state.ended is not None:
+            effects.append(Finish(self.state.ended.reason, self.state.ended.failure))
+        return effects
+
+    def _decoded(self, event: Received) -> list[Effect]:
+        record = decode(event.value)
+        if event.value is None:
+            raise AssertionError("decode() refuses a null value")
+        if event.stream is Stream.DELTAS and isinstance(record, Delta):
+            return self.shards.on_delta(record, event)
+        if event.stream is Stream.SNAPSHOTS and isinstance(record, Snapshot):
+            effects = self.coordinator.on_snapshot(record, event.value)
+            return effects + self.shards.on_snapshot(record, event.value, event.partition)
+        if event.stream is Stream.EVENTS and isinstance(record, Event):
+            return self.coordinator.on_event(record)
+        raise Undecodable(f"a {type(record).__name__} does not belong into {event.stream}")
+
+    def _undecodable(self, event: Received, reason: str) -> list[Effect]:
+        """Leave it where it is, tell the coordinator, and go on."""
+        self.counters["undecodable"] += 1
+        self.shards.counters["undecodable"] += 1
+        report = UndecodableReport(
+            run=NO_RUN if self.state.start is None else self.state.start.run,
+            reader=self.name,
+            stream=event.stream.value,
+            partition=event.partition,
+            offset=event.offset,
+            reason=reason,
+            first_bytes=bytes((event.value or b"")[:FIRST_BYTES]),
+        )
+        return [Send(Stream.EVENTS, 0, encode(report))]

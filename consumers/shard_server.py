@@ -1,0 +1,347 @@
+"""The server's own work: take deltas in, give receipts, apply the ledger's versions, publish.
+
+State of a partition = fold(version 0, ledger, deltas). A new owner starts at version 0 and the beginning of the deltas
+and folds both: the same bits as the owner before it, because nothing but the log goes in.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from driftline.broker.port import Start
+from driftline.broker.topics import Stream
+from driftline.consumers.delta_check import CheckedDelta, check_delta, not_finite
+from driftline.consumers.owned import Clock, HeldDelta, OwnedPartition
+from driftline.consumers.run_state import Folded, RunState
+from driftline.consumers.shard import Shard
+from driftline.errors import NonFiniteState
+from driftline.schemas.codec import encode
+from driftline.schemas.digests import seal, verify_digest
+from driftline.schemas.effects import (
+    CaughtUp,
+    Effect,
+    Finish,
+    PauseDeltas,
+    Read,
+    Received,
+    ResumeDeltas,
+    Send,
+    StopReading,
+)
+from driftline.schemas.records import (
+    NO_HASH,
+    Delta,
+    Parameters,
+    PartitionPosition,
+    Receipt,
+    ServerState,
+    ShardDigest,
+    ShardReceipt,
+    Snapshot,
+    TermStart,
+    Use,
+    Version,
+)
+from driftline.schemas.tensors import decode_fp32, encode_fp32
+
+CLOCKS_AHEAD = 64
+"""Clocks beyond the settled one whose deltas are held a group."""
+
+
+class ShardServer:
+    """Owner of some partitions of deltas.
+
+    Args:
+        name: of the server process.
+        incarnation: of the server process, 16 bytes.
+        state: fold of the ledger, shared with the process.
+    """
+
+    def __init__(self, name: str, incarnation: bytes, state: RunState) -> None:
+        self._name = name
+        self._incarnation = incarnation
+        self._state = state
+        self._caught_up = False
+        self._waiting: set[int] = set()
+        self.owned: dict[int, OwnedPartition] = {}
+        self.refused: dict[Clock, str] = {}
+        self.digests: dict[tuple[int, int], ShardDigest] = {}
+        self.failure = ""
+        self.counters: Counter[str] = Counter()
+        self._next_beat_s = 0.0
+
+    # -- ownership ---------------------------------------------------------------------------------------------------
+
+    def on_assigned(self, partitions: Iterable[int]) -> list[Effect]:
+        """Own partitions; their deltas follow from the beginning once the ledger is known."""
+        self._waiting |= set(partitions)
+        if not self._is_active():
+            return [PauseDeltas(tuple(self._waiting))]
+        return self._activate()
+
+    def on_revoked(self, partitions: Iterable[int]) -> list[Effect]:
+        """Forget partitions; another server refolds them."""
+        gone = set(partitions)
+        self._waiting -= gone
+        self.owned = {partition: owned for partition, owned in self.owned.items() if partition not in gone}
+        layout = self._state.layout
+        if layout is not None:
+            self.digests = {key: one for key, one in self.digests.items() if layout.partition_of(key[1]) not in gone}
+        stops: list[Effect] = [StopReading(Stream.SNAPSHOTS, partition) for partition in gone]
+        return stops + self._repeat()  # receipts that only waited for a partition that is no longer ours
+
+    def on_ledger_caught_up(self) -> list[Effect]:
+        """The ledger has been read to its end."""
+        self._caught_up = True
+        return self._activate()
+
+    def _is_active(self) -> bool:
+        return self._caught_up and self._state.layout is not None
+
+    def _activate(self) -> list[Effect]:
+        layout = self._state.layout
+        if not self._is_active() or layout is None or not self._waiting:
+            return []
+        fresh, self._waiting = tuple(sorted(self._waiting)), set()
+        for partition in fresh:
+            self.owned[partition] = OwnedPartition(partition, layout)
+        reads: list[Effect] = [Read(Stream.SNAPSHOTS, partition, Start.BEGINNING) for partition in fresh]
+        return [*reads, ResumeDeltas(fresh)]
+
+    # -- ledger ------------------------------------------------------------------------------------------------------
+
+    def on_ledger(self, folded: Folded) -> list[Effect]:
+        """A ledger record was read and folded into the shared state."""
+        if folded.record is None:
+            return []
+        effects = self._activate()
+        if isinstance(folded.record, TermStart):
+            effects += self._repeat()
+        effects += self._apply_all()
+        self._forget()
+        return effects
+
+    def _repeat(self) -> list[Effect]:
+        """Say again what the ledger does not yet hold: a new coordinator knows nothing of it."""
+        effects: list[Effect] = []
+        for clock in self._unsettled_clocks():
+            effects += self._receipt(clock)
+        return [*effects, self._server_state()] if self._state.start else effects
+
+    def _unsettled_clocks(self) -> list[Clock]:
+        clocks = {clock for owned in self.owned.values() for clock in owned.held} | set(self.refused)
+        return sorted(clock for clock in clocks if not self._state.is_settled(*clock))
+
+    def _forget(self) -> None:
+        state = self._state
+        self.refused = {clock: reason for clock, reason in self.refused.items() if not state.is_settled(*clock)}
+        self.digests = {key: digest for key, digest in self.digests.items() if key[0] not in state.states}
+        for owned in self.owned.values():
+            for clock in [clock for clock in owned.held if not self._is_needed(owned, clock)]:
+                del owned.held[clock]
+
+    def _is_needed(self, owned: OwnedPartition, clock: Clock) -> bool:
+        used_at = self._state.used_at.get(clock)
+        if used_at is not None:
+            return used_at > owned.version
+        return not self._state.is_settled(*clock)
+
+    # -- version 0 ---------------------------------------------------------------------------------------------------
+
+    def on_snapshot(self, snapshot: Snapshot, value: bytes, partition: int) -> list[Effect]:
+        """A snapshot was read: take it if it is version 0 of a shard that is still missing."""
+        state, owned = self._state, self.owned.get(partition)
+        if owned is None or state.start is None or state.layout is None or state.config is None:
+            return []
+        shard = snapshot.shard
+        wanted = shard in owned.wanted and shard not in owned.shards
+        if not wanted or snapshot.version != 0 or state.start.shards[shard] != snapshot.digest:
+            return []
+        start, stop = state.layout.shard_range(shard)
+        if not verify_digest(state.start.run, value, snapshot) or snapshot.elements != stop - start:
+            return []
+        masters = decode_fp32(snapshot.payload, snapshot.elements)
+        owned.shards[shard] = Shard(state.layout, state.config.rule, shard, masters)
+        if not owned.is_loaded:
+            return []
+        return [StopReading(Stream.SNAPSHOTS, partition), *self._published(owned, 0), *self._apply_all()]
+
+    def on_snapshots_caught_up(self, reached: CaughtUp) -> list[Effect]:
+        """Version 0 must have been found by now: `RunStart` names only what was read."""
+        owned = self.owned.get(reached.partition)
+        if owned is None or owned.is_loaded:
+            return []
+        missing = sorted(owned.wanted - set(owned.shards))
+        failure = f"version 0 of shards {missing} is not in {Stream.SNAPSHOTS} partition {reached.partition}"
+        return [Finish("version 0 is missing", failure)]
+
+    # -- deltas ------------------------------------------------------------------------------------------------------
+
+    def on_delta(self, delta: Delta, received: Received) -> list[Effect]:
+        """Hold a sound delta that some version may need; count everything else.
+
+        Raises:
+            Undecodable: the record breaks the layout or its digest.
+        """
+        state, owned = self._state, self.owned.get(received.partition)
+        if owned is None or state.start is None or state.layout is None or received.value is None:
+            self.counters["deltas_not_owned"] += 1
+            return []
+        clock = (delta.group, delta.clock)
+        if self._is_unwanted(owned, clock):
+            return []
+        checked = check_delta(state.start.run, state.layout, received.partition, delta, received.value)
+        reason = not_finite(state.layout, delta, checked)
+        if reason:
+            self.counters["deltas_refused"] += 1
+            return self._refuse(clock, reason)
+        return self._hold(owned, clock, delta, checked, received.offset)
+
+    def _is_unwanted(self, owned: OwnedPartition, clock: Clock) -> bool:
+        if not self._is_needed(owned, clock):
+            self.counters["deltas_late"] += 1
+            return True
+        group = self._state.groups.get(clock[0])
+        if clock[1] > (group.settled_clock if group else 0) + CLOCKS_AHEAD and clock not in self._state.used_at:
+            self.counters["deltas_too_far_ahead"] += 1
+            return True
+        return False
+
+    def _refuse(self, clock: Clock, reason: str) -> list[Effect]:
+        if clock in self.refused:
+            return []
+        self.refused[clock] = reason
+        return self._receipt(clock)
+
+    def _hold(
+        self, owned: OwnedPartition, clock: Clock, delta: Delta, checked: CheckedDelta, offset: int
+    ) -> list[Effect]:
+        shards = owned.held.setdefault(clock, {})
+        known = shards.get(delta.shard)
+        if known is not None:
+            same = known.receipt.digest == delta.digest
+            self.counters["duplicates" if same else "conflicting_deltas"] += 1
+            return []
+        receipt = ShardReceipt(shard=delta.shard, partition=owned.partition, offset=offset, digest=delta.digest)
+        shards[delta.shard] = HeldDelta(receipt, checked.gradient, checked.presence)
+        if not owned.holds(clock):
+            return []
+        if self._state.is_settled(*clock):  # refolding: the ledger has decided long ago
+            return self._apply_all()
+        return self._receipt(clock)
+
+    def _receipt(self, clock: Clock) -> list[Effect]:
+        """One receipt for all owned partitions, once each of them holds its deltas of this clock; or a refusal."""
+        refusal = self.refused.get(clock, "")
+        if self._state.start is None or not (refusal or all(owned.holds(clock) for owned in self.owned.values())):
+            return []
+        shards = [held.receipt for owned in self.owned.values() for held in owned.held.get(clock, {}).values()]
+        receipt = Receipt(
+            run=self._state.start.run,
+            server=self._name,
+            incarnation=self._incarnation,
+            group=clock[0],
+            clock=clock[1],
+            shards=() if refusal else tuple(sorted(shards, key=lambda one: one.shard)),
+            refusal=refusal,
+        )
+        return [Send(Stream.EVENTS, 0, encode(receipt))]
+
+    # -- versions ----------------------------------------------------------------------------------------------------
+
+    def _apply_all(self) -> list[Effect]:
+        """Apply every version whose deltas are here, partition by partition."""
+        before = len(self.digests)
+        effects: list[Effect] = []
+        try:
+            for owned in self.owned.values():
+                while not self.failure and self._can_apply(owned):
+                    effects += self._apply(owned, self._state.versions[owned.version + 1])
+        except NonFiniteState as error:
+            self.failure = str(error)
+        if len(self.digests) != before or self.failure:
+            effects.append(self._server_state())
+        return effects
+
+    def _can_apply(self, owned: OwnedPartition) -> bool:
+        record = self._state.versions.get(owned.version + 1)
+        if record is None or not owned.is_loaded:
+            return False
+        return all(use.kind != "delta" or owned.holds((use.group, use.clock)) for use in record.uses)
+
+    def _apply(self, owned: OwnedPartition, record: Version) -> list[Effect]:
+        uses = [use for use in record.uses if use.kind == "delta"]
+        for index, shard in owned.shards.items():
+            shard.apply(record.version, self._terms(owned, uses, index), record.learning_rates, record.rho)
+        owned.version = record.version
+        for use in record.uses:
+            owned.held.pop((use.group, use.clock), None)
+        return self._published(owned, record.version) if record.publish else []
+
+    @staticmethod
+    def _terms(
+        owned: OwnedPartition, uses: list[Use], shard: int
+    ) -> list[tuple[np.float32, np.ndarray, tuple[bool, ...]]]:
+        """Terms of the sum in canonical order, which is the order in which the ledger lists them."""
+        held = [owned.held[use.group, use.clock][shard] for use in uses]
+        return [(np.float32(use.coefficient), one.gradient, one.presence) for use, one in zip(uses, held, strict=True)]
+
+    # -- publishing --------------------------------------------------------------------------------------------------
+
+    def _published(self, owned: OwnedPartition, version: int) -> list[Effect]:
+        """Report digests of a publish point that the ledger does not hold yet; send parameters of the newest one."""
+        effects: list[Effect] = []
+        for index, shard in sorted(owned.shards.items()):
+            if version not in self._state.states or version == self._state.last_publish:
+                state, masters = shard.digests()
+                if version not in self._state.states:
+                    self.digests[version, index] = ShardDigest(
+                        shard=index, version=version, state=state, masters=masters
+                    )
+                if version == self._state.last_publish:
+                    effects.append(self._parameters(shard, index, version, state))
+        return effects
+
+    def _parameters(self, shard: Shard, index: int, version: int, state_digest: bytes) -> Effect:
+        layout, start = self._state.layout, self._state.start
+        if layout is None or start is None:
+            raise AssertionError("a shard exists only in a started run")
+        record = Parameters(
+            digest=NO_HASH,
+            version=version,
+            head=self._state.heads[version],
+            shard=index,
+            codec="fp32",
+            elements=len(shard.masters),
+            state_digest=state_digest,
+            payload=encode_fp32(shard.masters),
+        )
+        value, _ = seal(start.run, record)
+        return Send(Stream.PARAMETERS, layout.partition_of(index), value)
+
+    def on_timer(self, now_s: float) -> list[Effect]:
+        """Tell the coordinator once a tick interval that this server lives, and what it has applied."""
+        if self._state.config is None or self._state.ended is not None or now_s < self._next_beat_s:
+            return []
+        self._next_beat_s = now_s + self._state.config.tick_interval_s
+        return [self._server_state()]
+
+    def _server_state(self) -> Effect:
+        if self._state.start is None:
+            raise AssertionError("a server reports only in a started run")
+        version = min((owned.version for owned in self.owned.values()), default=0)
+        state = ServerState(
+            run=self._state.start.run,
+            server=self._name,
+            incarnation=self._incarnation,
+            version=version,
+            head=self._state.heads.get(version, NO_HASH),
+            partitions=tuple(
+                PartitionPosition(partition=owned.partition, position=owned.position) for owned in self.owned.values()
+            ),
+            shards=tuple(self.digests.values()),
+            failure=self.failure,
+            counters=dict(self.counters),
+        )
+        return Send(Stream.EVENTS, 0, encode(state))

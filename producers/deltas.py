@@ -1,0 +1,100 @@
+"""A gradient as records: one delta a shard, and the contribution that announces them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.broker.topics import Stream
+from driftline.schemas.codec import encode
+from driftline.schemas.digests import contribution_root, seal
+from driftline.schemas.effects import Send
+from driftline.schemas.layout import Layout
+from driftline.schemas.records import NO_HASH, Contribution, Delta, GroupId
+from driftline.schemas.tensors import encode_fp32, pack_presence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """What a worker computed in one clock.
+
+    Attributes:
+        flat: gradient of every element of the layout, float32; zeros where a segment is absent.
+        presence: a flag a segment: whether it had a gradient at all.
+        weight: the loss denominator, usually the number of samples; finite and not negative.
+        loss: mean loss over the batch.
+        cursor: the worker's position in its data.
+    """
+
+    flat: npt.NDArray[np.float32]
+    presence: Sequence[bool]
+    weight: float
+    loss: float
+    cursor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What a contribution builds on: who makes it, and on which version of the model."""
+
+    run: bytes
+    group: GroupId
+    clock: int
+    version: int
+    head: bytes
+
+
+def deltas(layout: Layout, base: Base, gradient: Gradient) -> tuple[list[Send], Contribution]:
+    """Cut a gradient into deltas; return them, in shard order, and the contribution to send behind them.
+
+    Raises:
+        ValueError: the gradient has another shape than the layout.
+    """
+    if gradient.flat.shape != (layout.elements,) or gradient.flat.dtype != np.float32:
+        raise ValueError(
+            f"the layout has {layout.elements} float32 elements, the gradient is {gradient.flat.dtype}"
+            f"{list(gradient.flat.shape)}"
+        )
+    sends: list[Send] = []
+    digests: list[bytes] = []
+    for shard in range(layout.shard_count):
+        value, digest = seal(base.run, _delta(layout, base, gradient, shard))
+        sends.append(Send(Stream.DELTAS, layout.partition_of(shard), value))
+        digests.append(digest)
+    return sends, _contribution(layout, base, gradient, contribution_root(digests))
+
+
+def _delta(layout: Layout, base: Base, gradient: Gradient, shard: int) -> Delta:
+    start, stop = layout.shard_range(shard)
+    return Delta(
+        digest=NO_HASH,
+        group=base.group,
+        clock=base.clock,
+        shard=shard,
+        base_version=base.version,
+        codec="fp32",
+        elements=stop - start,
+        presence=pack_presence([gradient.presence[piece.segment_index] for piece in layout.pieces(shard)]),
+        payload=encode_fp32(gradient.flat[start:stop]),
+    )
+
+
+def _contribution(layout: Layout, base: Base, gradient: Gradient, root: bytes) -> Contribution:
+    return Contribution(
+        run=base.run,
+        group=base.group,
+        clock=base.clock,
+        base_version=base.version,
+        base_head=base.head,
+        weight=gradient.weight,
+        loss=gradient.loss,
+        cursor=gradient.cursor,
+        shards=layout.shard_count,
+        root=root,
+    )
+
+
+def announce(contribution: Contribution) -> Send:
+    """Return the send of a contribution, the first time and every time that it is repeated."""
+    return Send(Stream.EVENTS, 0, encode(contribution))

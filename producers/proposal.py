@@ -1,0 +1,73 @@
+"""A worker's offer to start a run: version 0 as snapshots, and the proposal that names them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.broker.topics import Stream
+from driftline.schemas.codec import encode
+from driftline.schemas.digests import seal
+from driftline.schemas.effects import Send
+from driftline.schemas.keys import snapshot_key
+from driftline.schemas.layout import Layout
+from driftline.schemas.records import NO_HASH, Proposal, Snapshot
+from driftline.schemas.run_config import RunConfig
+from driftline.schemas.tensors import encode_fp32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Everything that a run is made of before it starts; ``masters`` is version 0, float32[elements]."""
+
+    config: RunConfig
+    layout: Layout
+    masters: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A proposal as sent: its snapshots, the event, and the keys to clear if another one is chosen."""
+
+    run: bytes
+    snapshots: tuple[Send, ...]
+    event: Send
+
+    def tombstones(self) -> list[Send]:
+        """Return the records that let compaction drop the snapshots."""
+        return [Send(send.stream, send.partition, None, send.key) for send in self.snapshots]
+
+
+def propose(offer: Offer, run: bytes, worker: str, incarnation: bytes) -> Proposed:
+    """Build a proposal under a fresh run UUID (16 bytes)."""
+    sends: list[Send] = []
+    digests: list[bytes] = []
+    for shard in range(offer.layout.shard_count):
+        value, digest, key = _snapshot(offer, run, shard)
+        sends.append(Send(Stream.SNAPSHOTS, offer.layout.partition_of(shard), value, key))
+        digests.append(digest)
+    proposal = Proposal(
+        run=run,
+        worker=worker,
+        incarnation=incarnation,
+        config=offer.config.to_json(),
+        layout=offer.layout.to_json(),
+        shards=tuple(digests),
+    )
+    return Proposed(run, tuple(sends), Send(Stream.EVENTS, 0, encode(proposal)))
+
+
+def _snapshot(offer: Offer, run: bytes, shard: int) -> tuple[npt.NDArray[np.uint8], bytes, bytes]:
+    start, stop = offer.layout.shard_range(shard)
+    record = Snapshot(
+        digest=NO_HASH,
+        version=0,
+        head=NO_HASH,
+        shard=shard,
+        tensor="master",
+        codec="fp32",
+        elements=stop - start,
+        payload=encode_fp32(offer.masters[start:stop]),
+    )
+    value, digest = seal(run, record)
+    return value, digest, snapshot_key(shard, 0, record.tensor, digest)

@@ -1,0 +1,295 @@
+"""A worker as a state machine: propose, join, follow, contribute.
+
+    OPENING    read the ledger to its end; propose a run if there is none
+    WAITING    the run exists and fits; load its newest parameters, say `Ready`
+    MEMBER     the ledger holds our `Join`: start a clock when the rule allows, contribute, wait for the next version
+    FINISHED   the run ended, or refused or removed us
+
+The numbers (gradients) come from outside through `contribute`; nothing here computes, sleeps or sends.
+"""
+
+from collections import Counter
+from enum import Enum
+
+from driftline.broker.topics import Stream
+from driftline.consumers import policy
+from driftline.consumers.follower import Model
+from driftline.consumers.model_reader import ModelReader
+from driftline.consumers.run_state import Folded, Group
+from driftline.errors import IntegrityError
+from driftline.producers.deltas import Base, Gradient, announce, deltas
+from driftline.producers.proposal import Offer, Proposed, propose
+from driftline.schemas.codec import encode
+from driftline.schemas.effects import (
+    CaughtUp,
+    Effect,
+    Finish,
+    Input,
+    Received,
+    Send,
+    SendFailed,
+    Timer,
+)
+from driftline.schemas.layout import layout_differences
+from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
+from driftline.schemas.run_config import differences
+
+
+class Phase(Enum):
+    """Where a worker stands."""
+
+    OPENING = "opening"
+    WAITING = "waiting"
+    MEMBER = "member"
+    FINISHED = "finished"
+
+
+class WorkerSession:
+    """One incarnation of a worker.
+
+    Args:
+        name: the worker's name, unique in the run.
+        incarnation: this start of it, 16 bytes; a new one for each session.
+        offer: what this worker would start the run with, and what the run must fit.
+        run_uuid: UUID of the run if ours is chosen, 16 bytes.
+    """
+
+    def __init__(self, name: str, incarnation: bytes, offer: Offer, run_uuid: bytes) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.offer = offer
+        self.reader = ModelReader()
+        self.state = self.reader.state
+        self.phase = Phase.OPENING
+        self.finished: Finish | None = None
+        self.waiting_share = 0.0
+        self.counters: Counter[str] = Counter()
+        self._run_uuid = run_uuid
+        self._proposed: Proposed | None = None
+        self._unsettled: dict[int, Contribution | Skip] = {}
+        self._next_beat_s = 0.0
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> list[Effect]:
+        """Return the first effects."""
+        return self.reader.begin()
+
+    def on(self, event: Input) -> list[Effect]:
+        """Take one input and return what it leads to."""
+        if self.finished is not None:
+            return []
+        try:
+            effects = self._dispatch(event)
+        except IntegrityError as error:
+            effects = [Finish("the log contradicts itself", str(error))]
+        for effect in effects:
+            if isinstance(effect, Finish):
+                self.finished, self.phase = effect, Phase.FINISHED
+        return effects
+
+    def _dispatch(self, event: Input) -> list[Effect]:
+        match event:
+            case Received(stream=Stream.LEDGER):
+                folded, effects = self.reader.on_ledger(event)
+                return effects + self._on_ledger(folded)
+            case Received(stream=Stream.PARAMETERS):
+                return self._ready() if self.reader.on_parameters(event) else []
+            case CaughtUp():
+                effects = self.reader.on_caught_up(event)
+                return effects + (self._opened() if event.stream is Stream.LEDGER else [])
+            case SendFailed():
+                self.counters["sends_failed"] += 1
+                return [event.send]  # the same bytes again: a clock is spent at its first byte
+            case Timer():
+                return self._beat(event.now_s)
+        return []
+
+    # -- ledger ------------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> list[Effect]:
+        """The ledger has been read to its end: is there a run?"""
+        if self.phase is not Phase.OPENING or self.state.start is not None or self._proposed is not None:
+            return []
+        self._proposed = propose(self.offer, self._run_uuid, self.name, self.incarnation)
+        return [*self._proposed.snapshots, self._proposed.event]
+
+    def _on_ledger(self, folded: Folded) -> list[Effect]:
+        if folded.record is None:
+            return []
+        if isinstance(folded.record, RunStart):
+            effects = self._started(folded.record)
+        elif isinstance(folded.record, TermStart):
+            effects = self._repeat()
+        else:
+            effects = []
+        self._unsettled = {clock: one for clock, one in self._unsettled.items() if not self._is_settled(one)}
+        return effects + self._ready() + self._over()
+
+    def _started(self, start: RunStart) -> list[Effect]:
+        self.phase = Phase.WAITING
+        problems = self._misfits()
+        if problems:
+            listing = "\n".join(f"  {problem}" for problem in problems)
+            failure = f"run {start.name!r} exists with other settings or another model:\n{listing}"
+            return [Finish("refused", failure)]
+        if self._proposed is not None and start.run != self._proposed.run:
+            return [*self._proposed.tombstones()]
+        return []
+
+    def _misfits(self) -> list[str]:
+        if self.state.config is None or self.state.layout is None:
+            raise AssertionError("RunStart brings a configuration and a layout")
+        ours = self.offer
+        return differences(ours.config, self.state.config) + layout_differences(ours.layout, self.state.layout)
+
+    def _repeat(self) -> list[Effect]:
+        """A new coordinator knows nothing: say again what the ledger does not yet hold."""
+        if self.state.start is None:
+            return [] if self._proposed is None else [self._proposed.event]
+        return [*self._say_ready(), *(self._announce(self._unsettled[clock]) for clock in sorted(self._unsettled))]
+
+    @staticmethod
+    def _announce(event: Contribution | Skip) -> Send:
+        return announce(event) if isinstance(event, Contribution) else Send(Stream.EVENTS, 0, encode(event))
+
+    def _ready(self) -> list[Effect]:
+        if self.phase is not Phase.WAITING:
+            return []
+        if self.group is not None:
+            self.phase = Phase.MEMBER
+            return []
+        return self._say_ready() if not self.counters["ready_said"] else []
+
+    def _say_ready(self) -> list[Effect]:
+        newest, start = self.reader.follower.newest, self.state.start
+        if self.phase is not Phase.WAITING or newest is None or start is None:
+            return []
+        self.counters["ready_said"] += 1
+        ready = Ready(run=start.run, worker=self.name, incarnation=self.incarnation, version=newest.version)
+        return [Send(Stream.EVENTS, 0, encode(ready))]
+
+    def _over(self) -> list[Effect]:
+        if self.state.ended is not None:
+            return [Finish(self.state.ended.reason, self.state.ended.failure)]
+        mine = self.state.joined.get((self.name, self.incarnation))
+        if mine is not None and mine in self.state.removed:
+            return [Finish("removed", f"worker {self.name!r} was removed from the run: {self.state.removed[mine]}")]
+        return []
+
+    def _is_settled(self, event: Contribution | Skip) -> bool:
+        return self.state.is_settled(event.group, event.clock)
+
+    # -- clocks ------------------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> Group | None:
+        """Our replica group, once the ledger has our `Join`."""
+        mine = self.state.joined.get((self.name, self.incarnation))
+        return None if mine is None else self.state.groups.get(mine)
+
+    @property
+    def pace(self) -> int:
+        """Our pace in versions: settled pace plus clocks under way; also our position in the data."""
+        group = self.group
+        return -1 if group is None else group.settled_pace + len(self._unsettled)
+
+    @property
+    def clock(self) -> int:
+        """The last clock that we spent."""
+        group = self.group
+        return 0 if group is None else group.settled_clock + len(self._unsettled)
+
+    def may_start(self) -> Model | None:
+        """Return the model to compute the next clock on, or None while the rule says wait."""
+        group, newest, config = self.group, self.reader.follower.newest, self.state.config
+        if group is None or newest is None or config is None or self.finished is not None or self._is_last():
+            return None
+        allowed = policy.may_start(
+            pace=self.pace,
+            low_settled=min(one.settled_pace for one in self.state.groups.values()),
+            published=newest.version,
+            unsettled=len(self._unsettled),
+            staleness=config.staleness,
+            limit=config.max_unsettled,
+        )
+        return newest if allowed else None
+
+    def _is_last(self) -> bool:
+        return self.state.config is not None and self.pace >= self.state.config.steps
+
+    def waiting_for(self) -> str:
+        """Say in words what the next clock waits for, and whom."""
+        if self.state.start is None:
+            return "the run to start: a server must be up to accept the proposal"
+        if self.reader.follower.newest is None:
+            return "parameters: a server must publish a version"
+        if self.group is None:
+            needed = self.state.config.workers if self.state.config else 0
+            return (
+                f"the run's {needed} workers to be ready"
+                if not self.state.first_names
+                else "the coordinator to let it join"
+            )
+        slow = sorted(one.worker for one in self.state.groups.values() if one.settled_pace < self.pace)
+        return f"version {self.state.version + 1}, for which {', '.join(slow) or 'the servers'} must deliver"
+
+    def contribute(self, model: Model, gradient: Gradient) -> list[Effect]:
+        """Spend the next clock on a gradient that was computed on ``model``."""
+        layout = self.state.layout
+        if self.group is None or layout is None:
+            raise AssertionError("contribute() follows may_start()")
+        sends, contribution = deltas(layout, self._base(model), gradient)
+        self._unsettled[contribution.clock] = contribution
+        return [*sends, announce(contribution)]
+
+    def skip(self, model: Model, cursor: int, reason: str) -> list[Effect]:
+        """Spend the next clock without a delta."""
+        base = self._base(model)
+        event = Skip(
+            run=base.run,
+            group=base.group,
+            clock=base.clock,
+            base_version=base.version,
+            base_head=base.head,
+            cursor=cursor,
+            reason=reason,
+        )
+        self.counters["skips"] += 1
+        self._unsettled[event.clock] = event
+        return [self._announce(event)]
+
+    def _base(self, model: Model) -> Base:
+        group, start = self.group, self.state.start
+        if group is None or start is None:
+            raise AssertionError("only a member spends clocks")
+        head = self.state.heads[model.version]
+        return Base(run=start.run, group=group.id, clock=self.clock + 1, version=model.version, head=head)
+
+    def leave(self, reason: str) -> list[Effect]:
+        """Say goodbye, so that nobody waits for our heartbeat."""
+        start = self.state.start
+        if start is None or self.finished is not None:
+            return []
+        event = Leave(run=start.run, worker=self.name, incarnation=self.incarnation, reason=reason)
+        return [Send(Stream.EVENTS, 0, encode(event))]
+
+    # -- heartbeats --------------------------------------------------------------------------------------------------
+
+    def _beat(self, now_s: float) -> list[Effect]:
+        start, config = self.state.start, self.state.config
+        if start is None or config is None or now_s < self._next_beat_s:
+            return []
+        self._next_beat_s = now_s + config.tick_interval_s
+        newest = self.reader.follower.newest
+        beat = Heartbeat(
+            run=start.run,
+            member=self.name,
+            incarnation=self.incarnation,
+            role="worker",
+            version=-1 if newest is None else newest.version,
+            clock=self.clock,
+            waiting_share=self.waiting_share,
+            counters=dict(self.counters + self.reader.follower.counters),
+        )
+        return [Send(Stream.EVENTS, 0, encode(beat))]
