@@ -1,0 +1,41 @@
+"""Kafka by way of librdkafka: the only package that imports ``confluent_kafka``."""
+
+from driftline.broker.kafka.admin import KafkaAdmin
+from driftline.broker.kafka.group import KafkaGroupReader
+from driftline.broker.kafka.producer import KafkaProducer
+from driftline.broker.kafka.reader import KafkaReader
+from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.port import Start
+
+__all__ = ["KafkaBroker", "KafkaSettings"]
+
+
+class KafkaBroker:
+    """Implements ``Broker`` for one Kafka cluster; holds no connection itself."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+
+    def producer(self) -> KafkaProducer:
+        """See ``Broker.producer``."""
+        return KafkaProducer(self._settings)
+
+    def reader(self) -> KafkaReader:
+        """See ``Broker.reader``."""
+        return KafkaReader(self._settings)
+
+    def group_reader(self, topic: str, group: str, member: str, start: Start) -> KafkaGroupReader:
+        """See ``Broker.group_reader``."""
+        return KafkaGroupReader(self._settings, topic, group, member, start)
+
+    def admin(self) -> KafkaAdmin:
+        """See ``Broker.admin``."""
+        return KafkaAdmin(self._settings)
+
+    def check(self, timeout_s: float) -> None:
+        """See ``Broker.check``."""
+        admin = KafkaAdmin(self._settings, timeout_s)
+        try:
+            admin.topics()
+        finally:
+            admin.close()

@@ -1,0 +1,177 @@
+"""The Kafka ``Admin``."""
+
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from driftline.broker.guard import ClientGuard
+from driftline.broker.kafka.errors import AWAY, MISSING, Faults, translated, unreachable
+from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.port import Bounds, TopicSpec
+from driftline.errors import BrokerError, TopicMissing
+
+_SLICE_S = 0.5
+"""Longest time inside librdkafka at once, so that Ctrl-C gets through."""
+_PAUSE_S = 0.01
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+T = TypeVar("T")
+
+
+class KafkaAdmin:
+    """Topics and offsets of a cluster; every call ends within the request time-out."""
+
+    def __init__(self, settings: KafkaSettings, timeout_s: float | None = None) -> None:
+        self._settings = settings
+        self._timeout_s = settings.request_timeout_s if timeout_s is None else timeout_s
+        self._faults = Faults(settings)
+        self._guard = ClientGuard("admin client")
+        properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
+        self._client = AdminClient(properties)
+
+    def topics(self) -> Mapping[str, int]:
+        """See ``Admin.topics``."""
+        return {name: len(leaders) for name, leaders in self._leaders(self._deadline_s()).items()}
+
+    def create(self, specs: Sequence[TopicSpec]) -> None:
+        """See ``Admin.create``."""
+        deadline_s = self._deadline_s()
+        existing = self.topics()
+        for spec in specs:
+            _check_partitions(spec, existing.get(spec.name, spec.partitions))
+        missing = [spec for spec in specs if spec.name not in existing]
+        if missing:
+            self._create(missing, deadline_s)
+        self._until_led({spec.name: spec for spec in missing}, deadline_s)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """See ``Admin.delete``."""
+        deadline_s = self._deadline_s()
+        if not names:
+            return
+        futures = self._client.delete_topics(list(names), request_timeout=self._left_s(deadline_s))
+        for name, future in futures.items():
+            self._settle(future, f"deleting topic {name}", deadline_s, fine=MISSING)
+        while set(names) & self.topics().keys():
+            self._pause(deadline_s)
+
+    def bounds(self, topic: str) -> Mapping[int, Bounds]:
+        """See ``Admin.bounds``."""
+        deadline_s = self._deadline_s()
+        partitions = self._partitions(topic, deadline_s)
+        begins = self._offsets(topic, partitions, _EARLIEST, deadline_s)
+        ends = self._offsets(topic, partitions, _LATEST, deadline_s)
+        return {partition: Bounds(begins[partition], ends[partition]) for partition in partitions}
+
+    def trim(self, topic: str, before: Mapping[int, int]) -> None:
+        """See ``Admin.trim``."""
+        deadline_s = self._deadline_s()
+        unknown = before.keys() - set(self._partitions(topic, deadline_s))
+        if unknown:
+            raise TopicMissing(f"topic {topic} has no partition {min(unknown)}")
+        if before:
+            wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+            futures = self._client.delete_records(wanted, request_timeout=self._left_s(deadline_s))
+            for each, future in futures.items():
+                self._settle(future, f"trimming {topic}[{each.partition}] to {before[each.partition]}", deadline_s)
+
+    def close(self) -> None:
+        """See ``Admin.close``."""
+        self._guard.close()
+
+    def _create(self, specs: Sequence[TopicSpec], deadline_s: float) -> None:
+        new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]
+        futures = self._client.create_topics(new, request_timeout=self._left_s(deadline_s))
+        for name, future in futures.items():
+            # Another process may have been faster; whether it made the same topic is checked afterwards.
+            self._settle(future, f"creating topic {name}", deadline_s, fine={KafkaError.TOPIC_ALREADY_EXISTS})
+
+    def _until_led(self, specs: Mapping[str, TopicSpec], deadline_s: float) -> None:
+        """Wait until every partition has a leader, so that whoever comes next can use the topics at once."""
+        while specs:
+            known = self._leaders(deadline_s)
+            for name in specs.keys() & known.keys():
+                _check_partitions(specs[name], len(known[name]))
+            if specs.keys() <= {name for name, leaders in known.items() if min(leaders.values()) >= 0}:
+                return
+            self._pause(deadline_s)
+
+    def _partitions(self, topic: str, deadline_s: float) -> list[int]:
+        leaders = self._leaders(deadline_s).get(topic)
+        if leaders is None:
+            raise TopicMissing(f"topic {topic} does not exist")
+        return sorted(leaders)
+
+    def _offsets(self, topic: str, partitions: Iterable[int], which: OffsetSpec, deadline_s: float) -> dict[int, int]:
+        wanted = {TopicPartition(topic, partition): which for partition in partitions}
+
+        def ask() -> dict[int, int]:
+            futures = self._client.list_offsets(wanted, request_timeout=self._left_s(deadline_s))
+            return {each.partition: self._result(future, deadline_s).offset for each, future in futures.items()}
+
+        return self._retrying(ask, f"looking up the offsets of {topic}", deadline_s)
+
+    def _leaders(self, deadline_s: float) -> dict[str, dict[int, int]]:
+        """Of every topic that is there: partition to the node that leads it, -1 while none does."""
+
+        def ask() -> dict[str, dict[int, int]]:
+            topics = self._client.list_topics(timeout=min(_SLICE_S, self._left_s(deadline_s))).topics
+            return {
+                name: {number: partition.leader for number, partition in topic.partitions.items()}
+                for name, topic in topics.items()
+                if topic.partitions
+            }
+
+        return self._retrying(ask, "asking for metadata", deadline_s)
+
+    def _settle(self, future: Future[T], what: str, deadline_s: float, fine: Container[int] = ()) -> None:
+        try:
+            self._result(future, deadline_s)
+        except KafkaException as error:
+            if error.args[0].code() not in fine:
+                raise translated(error.args[0], what, self._settings) from None
+
+    def _result(self, future: Future[T], deadline_s: float) -> T:
+        try:
+            return future.result(self._left_s(deadline_s) + _SLICE_S)
+        except TimeoutError:
+            raise unreachable(self._settings, self._timeout_s, self._faults.last_word) from None
+
+    def _retrying(self, ask: Callable[[], T], what: str, deadline_s: float) -> T:
+        self._guard.check()
+        while True:
+            try:
+                answer = ask()
+            except KafkaException as error:
+                # error_cb is served here, so that the error below can say why.
+                self._client.poll(0)
+                self._faults.check()
+                if error.args[0].code() not in AWAY and not error.args[0].retriable():
+                    raise translated(error.args[0], what, self._settings) from None
+            else:
+                self._faults.worked()
+                return answer
+            self._pause(deadline_s)
+
+    def _pause(self, deadline_s: float) -> None:
+        if time.monotonic() >= deadline_s:
+            raise unreachable(self._settings, self._timeout_s, self._faults.last_word)
+        time.sleep(_PAUSE_S)
+
+    def _deadline_s(self) -> float:
+        self._guard.check()
+        return time.monotonic() + self._timeout_s
+
+    def _left_s(self, deadline_s: float) -> float:
+        # librdkafka takes no time-out of zero.
+        return max(0.05, deadline_s - time.monotonic())
+
+
+def _check_partitions(spec: TopicSpec, found: int) -> None:
+    if found != spec.partitions:
+        raise BrokerError(f"topic {spec.name} exists with {found} partitions, not {spec.partitions}")

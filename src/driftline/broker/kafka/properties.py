@@ -1,0 +1,155 @@
+"""Checks and masks the librdkafka properties that a user passes through."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import KafkaException, Producer
+
+MASK = "***"
+_SECRET = ("password", "secret", "token", "credential", "sasl.jaas", "oauthbearer", ".pem")
+
+# Set by driftline alone: what to use instead, or why not at all.
+_OURS = {
+    "bootstrap.servers": "give the addresses as bootstrap servers",
+    "metadata.broker.list": "give the addresses as bootstrap servers",
+    "group.id": "driftline names its own groups",
+    "group.instance.id": "members are known by name, and two with one instance id would fence each other",
+    "group.remote.assignor": "partitions are shared out by the cooperative-sticky assignor",
+    "partition.assignment.strategy": "partitions are shared out by the cooperative-sticky assignor",
+    "session.timeout.ms": "set the session time-out in driftline's own configuration",
+    "heartbeat.interval.ms": "it follows from the session time-out",
+    "max.poll.interval.ms": "set the poll interval in driftline's own configuration",
+    "message.timeout.ms": "set the delivery time-out in driftline's own configuration",
+    "delivery.timeout.ms": "set the delivery time-out in driftline's own configuration",
+    "message.max.bytes": "driftline cuts tensors so that every record fits the default limit",
+    "transactional.id": "driftline uses no transactions",
+}
+
+# A value that contradicts ours is refused; the same one said twice is not.
+_FIXED = {
+    "enable.idempotence": ({"true"}, "without it a retry could write a record twice or out of order"),
+    "acks": ({"all", "-1"}, "a record counts only when every in-sync replica has it"),
+    "request.required.acks": ({"all", "-1"}, "a record counts only when every in-sync replica has it"),
+    "max.in.flight": (set("12345"), "idempotence allows at most 5"),
+    "max.in.flight.requests.per.connection": (set("12345"), "idempotence allows at most 5"),
+    "enable.auto.commit": ({"false"}, "positions follow from the log's own state, not from committed offsets"),
+    "enable.auto.offset.store": ({"false"}, "positions follow from the log's own state, not from committed offsets"),
+    "auto.offset.reset": ({"error"}, "a position that is lost must be loud, never a silent jump"),
+    "enable.partition.eof": ({"true"}, "readers need to know when they stand at the end"),
+    "allow.auto.create.topics": ({"false"}, "a misspelled name must not become a topic"),
+    "group.protocol": ({"classic"}, "the classic protocol lets driftline choose the session time-out"),
+}
+
+# For near names only: librdkafka knows which names exist but does not list them.
+_COMMON = (
+    "security.protocol",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.cipher.suites",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.key.pem",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "enable.ssl.certificate.verification",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.username",
+    "sasl.password",
+    "sasl.oauthbearer.config",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.token.endpoint.url",
+    "broker.address.family",
+    "client.id",
+    "client.rack",
+    "compression.type",
+    "debug",
+    "linger.ms",
+    "batch.size",
+    "log_level",
+    "fetch.wait.max.ms",
+    "fetch.max.bytes",
+    "fetch.message.max.bytes",
+    "queued.max.messages.kbytes",
+    "queue.buffering.max.kbytes",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+    "retry.backoff.ms",
+    "request.timeout.ms",
+    "socket.timeout.ms",
+    "socket.keepalive.enable",
+    "socket.connection.setup.timeout.ms",
+    "topic.metadata.refresh.interval.ms",
+    "topic.metadata.propagation.max.ms",
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a property must never be shown."""
+    return any(word in name.lower() for word in _SECRET)
+
+
+def masked(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties with every secret value replaced."""
+    return {name: MASK if is_secret(name) else value for name, value in properties.items()}
+
+
+def scrubbed(text: str, properties: Mapping[str, str]) -> str:
+    """Return ``text`` without any secret value that a library may have quoted in it."""
+    secrets = [value for name, value in properties.items() if is_secret(name) and value]
+    # The longest first, so that a secret that contains another one leaves no rest.
+    for value in sorted(secrets, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return text
+
+
+def property_problems(properties: Mapping[str, str]) -> list[str]:
+    """Everything that is wrong with the properties, in words, and nothing that is secret."""
+    problems = [problem for name, value in properties.items() for problem in _problems_of(name, value)]
+    if not problems:
+        # One by one they are fine; together they may still lack a part, or name a file that is not there.
+        whole = _refusal(properties)
+        problems += [] if whole is None else [f"Kafka properties: {whole}"]
+    return [scrubbed(problem, properties) for problem in problems]
+
+
+def _problems_of(name: str, value: object) -> Iterable[str]:
+    if not isinstance(value, str):
+        yield f"Kafka property {name}: the value must be text in quotes, not {type(value).__name__}"
+    elif name in _OURS:
+        yield f"Kafka property {name}: remove it; {_OURS[name]}"
+    elif name in _FIXED:
+        allowed, why = _FIXED[name]
+        if value.lower() not in allowed:
+            yield f"Kafka property {name}={value}: remove it; {why}"
+    elif name.endswith("_cb") or name == "opaque":
+        yield f"Kafka property {name}: remove it; callbacks cannot be configured"
+    else:
+        yield from _unknown_or_invalid(name, value)
+
+
+def _unknown_or_invalid(name: str, value: str) -> Iterable[str]:
+    refusal = _refusal({name: value})
+    if refusal is None:
+        return
+    if "no such configuration property" in refusal.lower():
+        near = difflib.get_close_matches(name, [*_COMMON, *_FIXED], n=1)
+        yield f"Kafka property {name}: there is no such property{f'; did you mean {near[0]}?' if near else ''}"
+    elif "for configuration property" in refusal.lower():
+        yield f"Kafka property {name}: {refusal}"
+
+
+def _refusal(properties: Mapping[str, str]) -> str | None:
+    """What librdkafka says against these properties; no address is given, so it connects to nothing."""
+    try:
+        Producer({**properties, "log_level": 0}).close()
+    except KafkaException as error:
+        return str(error.args[0].str())
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None

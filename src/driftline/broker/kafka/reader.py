@@ -1,0 +1,79 @@
+"""The Kafka ``Reader``."""
+
+import time
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from driftline.broker.guard import ClientGuard
+from driftline.broker.kafka.closing import close_within
+from driftline.broker.kafka.consumer import Inbox, Lookup, start_offset, wait_slice_s
+from driftline.broker.kafka.errors import Faults, translated
+from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.port import EndReached, Position, PositionLost, Record
+from driftline.errors import BrokerError
+
+
+class KafkaReader:
+    """Reads named partitions; partitions are added and taken away one by one, so the others are not disturbed."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._faults = Faults(settings)
+        self._guard = ClientGuard("reader")
+        self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
+        self._lookup = Lookup(self._client, settings, self._faults)
+        self._inbox = Inbox(settings, self._faults, self._lookup)
+        self._reading: set[tuple[str, int]] = set()
+
+    def read(self, topic: str, partition: int, position: Position) -> int:
+        """See ``Reader.read``."""
+        self._guard.check()
+        self._faults.check()
+        bounds = self._lookup.bounds(topic, partition)
+        offset = start_offset(position, bounds)
+        if not bounds.begin <= offset <= bounds.end:
+            raise PositionLost(topic, partition, offset, bounds)
+        self.stop(topic, partition)
+        try:
+            self._client.incremental_assign([TopicPartition(topic, partition, offset)])
+        except KafkaException as error:
+            raise translated(error.args[0], f"reading {topic}[{partition}]", self._settings) from None
+        self._inbox.begin(topic, partition)
+        self._reading.add((topic, partition))
+        return offset
+
+    def stop(self, topic: str, partition: int) -> None:
+        """See ``Reader.stop``."""
+        self._guard.check()
+        if (topic, partition) in self._reading:
+            self._reading.remove((topic, partition))
+            self._client.incremental_unassign([TopicPartition(topic, partition)])
+
+    def poll(self, timeout_s: float) -> Record | EndReached | None:
+        """See ``Reader.poll``."""
+        self._guard.check()
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            self._faults.check()
+            found = self._next(wait_slice_s(deadline_s))
+            if found is not None or time.monotonic() >= deadline_s:
+                return found
+
+    def close(self) -> None:
+        """See ``Reader.close``."""
+        if self._guard.close():
+            close_within(self._client.close, self._settings.close_timeout_s, "a Kafka reader")
+
+    def _next(self, timeout_s: float) -> Record | EndReached | None:
+        message = self._client.poll(timeout_s)
+        if message is None:
+            return None
+        partition = (message.topic() or "", message.partition() or 0)
+        # What was fetched before a partition was stopped may still come out of the local queue.
+        if partition not in self._reading:
+            return None
+        try:
+            return self._inbox.understand(message)
+        except BrokerError:
+            self.stop(*partition)
+            raise
