@@ -1,38 +1,23 @@
 """Checks a record before it is written, and turns it into the plain values that the Avro writer takes.
 
-Strict, because whatever is written stays in the log for ever. Two liberties only: a whole number stands for a float
-where the float is exactly that number, and a subclass stands for its base (but never a bool for an int).
-Maps are written in the order of their keys, so that equal records have equal bytes.
+Strict, because whatever is written stays in the log for ever. Maps are written in the order of their keys, so that
+equal records have equal bytes.
 """
 
-import struct
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from reprlib import Repr
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline.errors import NotEncodable
 from driftline.schemas.shapes import Shape
+from driftline.schemas.values import PRIMITIVES, Check, Refused, check_string
 
-Check: TypeAlias = Callable[[Any], Any]
-"""Takes a value and returns what the Avro writer takes for it; raises `_Refused`."""
-
-_LOW, _HIGH = -(2**63), 2**63 - 1
-_FLOAT32 = struct.Struct("<f")
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
-
-
-class _Refused(Exception):
-    def __init__(self, value: object, reason: str, path: str = "") -> None:
-        self.value, self.reason, self.path = value, reason, path
-
-    def inside(self, step: str) -> "_Refused":
-        self.path = step + self.path
-        return self
 
 
 def record_check(shape: Shape) -> Callable[[object], dict[str, Any]]:
@@ -45,7 +30,7 @@ def record_check(shape: Shape) -> Callable[[object], dict[str, Any]]:
     def checked(record: object) -> dict[str, Any]:
         try:
             plain: dict[str, Any] = check(record)
-        except _Refused as refused:
+        except Refused as refused:
             raise _not_encodable(name + refused.path, refused.value, refused.reason) from None
         return plain
 
@@ -87,7 +72,7 @@ def _check(shape: Shape) -> Check:
         case "enum":
             return _enum(shape.symbols)
         case kind:
-            return _SIMPLE[kind]
+            return PRIMITIVES[kind]
 
 
 def _record(shape: Shape) -> Check:
@@ -98,13 +83,13 @@ def _record(shape: Shape) -> Check:
 
     def check(value: Any) -> dict[str, Any]:
         if type(value) is not record:
-            raise _Refused(value, f"is no {record.__name__ if record else 'record'}")
+            raise Refused(value, f"is no {record.__name__ if record else 'record'}")
         plain = {}
         name = ""
         try:
             for name, check, field in zip(names, checks, getter(value), strict=True):
                 plain[name] = check(field)
-        except _Refused as refused:
+        except Refused as refused:
             raise refused.inside(f".{name}") from None
         return plain
 
@@ -117,12 +102,12 @@ def _array(shape: Shape) -> Check:
 
     def check(value: Any) -> list[Any]:
         if not isinstance(value, tuple):
-            raise _Refused(value, "is no tuple")
+            raise Refused(value, "is no tuple")
         plain: list[Any] = []
         try:
             for item in value:
                 plain.append(check_item(item))  # noqa: PERF401 - its length says which item was refused
-        except _Refused as refused:
+        except Refused as refused:
             raise refused.inside(f"[{len(plain)}]") from None
         return plain
 
@@ -135,14 +120,14 @@ def _map(shape: Shape) -> Check:
 
     def check(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise _Refused(value, "is no mapping")
+            raise Refused(value, "is no mapping")
         for key in value:
-            _string(key)
+            check_string(key)
         plain, key = {}, ""
         try:
             for key in sorted(value):
                 plain[key] = check_item(value[key])
-        except _Refused as refused:
+        except Refused as refused:
             raise refused.inside(f"[{key!r}]") from None
         return plain
 
@@ -152,9 +137,9 @@ def _map(shape: Shape) -> Check:
 def _fixed(size: int) -> Check:
     def check(value: Any) -> bytes:
         if not isinstance(value, bytes):
-            raise _Refused(value, "is no bytes")
+            raise Refused(value, "is no bytes")
         if len(value) != size:
-            raise _Refused(value, f"has {len(value)} bytes, not {size}")
+            raise Refused(value, f"has {len(value)} bytes, not {size}")
         return value
 
     return check
@@ -165,75 +150,7 @@ def _enum(symbols: tuple[str, ...]) -> Check:
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in known:
-            raise _Refused(value, f"is none of {', '.join(symbols)}")
+            raise Refused(value, f"is none of {', '.join(symbols)}")
         return value
 
     return check
-
-
-def _long(value: Any) -> int:
-    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, int)):
-        raise _Refused(value, f"is a {type(value).__name__}, not an int")
-    if not _LOW <= value <= _HIGH:
-        raise _Refused(value, "does not fit in 64 bits")
-    return value
-
-
-def _double(value: Any) -> float:
-    if type(value) is float:
-        return value
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _Refused(value, f"is a {type(value).__name__}, not a float")
-    try:
-        exact = float(value)
-    except OverflowError:
-        exact = 0.0
-    if exact != value:
-        raise _Refused(value, "is no exact float64")
-    return exact
-
-
-def _float(value: Any) -> float:
-    number = _double(value)
-    try:
-        written: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
-    except OverflowError:
-        raise _Refused(value, "is beyond float32") from None
-    if written != number or number - number != 0.0:
-        raise _Refused(value, "is no finite float32; round it before it is decided on")
-    return number
-
-
-def _boolean(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _Refused(value, f"is a {type(value).__name__}, not a bool")
-    return value
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Refused(value, f"is a {type(value).__name__}, not a str")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise _Refused(value, "holds half of a surrogate pair, which is no text") from None
-    return value
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes):
-        raise _Refused(value, f"is a {type(value).__name__}, not bytes")
-    return value
-
-
-_SIMPLE: Mapping[str, Check] = {
-    "long": _long,
-    "double": _double,
-    "float": _float,
-    "boolean": _boolean,
-    "string": _string,
-    "bytes": _bytes,
-}

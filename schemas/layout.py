@@ -6,7 +6,6 @@ pieces of one or more of them. Worker and server compare layouts by fingerprint,
 """
 
 import hashlib
-import json
 import math
 from bisect import bisect_right
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from driftline.errors import ConfigError
-from driftline.schemas import layout_problems
+from driftline.schemas import canonical_json, layout_problems
 
 MAX_SHARD_ELEMENTS: Final = 240 * 1024
 """960 KiB of fp32: with its header a record stays below the default size limits of Kafka and librdkafka, 1 MB."""
@@ -135,7 +134,7 @@ class Layout:
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, ASCII; equal layouts give equal bytes."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return canonical_json.write(asdict(self))
 
     def fingerprint(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""

@@ -1,10 +1,10 @@
 """Checks of layouts: of their JSON, which may come from anybody, and of their values. Every problem is listed."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from driftline.errors import ConfigError
+from driftline.schemas import canonical_json
 
 if TYPE_CHECKING:
     from driftline.schemas.layout import Layout, Segment
@@ -32,12 +32,7 @@ def parsed(text: str) -> dict[str, Any]:
     Raises:
         ConfigError: lists every problem found.
     """
-    try:
-        raw = json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError([f"the layout is no JSON: {error}"]) from None
-    if not isinstance(raw, dict):
-        raise ConfigError([f"the layout is a {type(raw).__name__}, not an object"])
+    raw = canonical_json.parse_object("the layout", text)
     problems = list(_wrong_types("layout", raw, {"segments": list, "partitions": int}))
     if isinstance(raw.get("segments"), list):
         for index, segment in enumerate(raw["segments"]):
@@ -57,13 +52,6 @@ def of_layout(layout: "Layout") -> list[str]:
     if not problems:
         problems += [*_of_names(layout.segments), *_of_offsets(layout.segments)]
     return problems
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = dict(pairs)
-    if len(keys) != len(pairs):
-        raise ValueError(f"a key comes twice among {', '.join(key for key, _ in pairs)}")
-    return keys
 
 
 def _wrong_types(where: str, raw: Mapping[str, Any], keys: Mapping[str, type]) -> Iterator[str]:

@@ -118,6 +118,8 @@ def _collection(
 def _record(schema: Mapping[str, Any], hint: Any, path: str, named: dict[str, Mapping[str, Any]]) -> Shape:
     if not (isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint.__name__ == schema["name"]):
         raise TypeError(f"{path}: record {schema['name']} in the schema, {hint} in the dataclass")
+    if hasattr(hint, "__post_init__") or "__slots__" not in vars(hint):
+        raise TypeError(f"{path}: {hint.__name__} must have slots and no __post_init__: the reader fills the slots")
     ours = [field.name for field in dataclasses.fields(hint)]
     theirs = [field["name"] for field in schema["fields"]]
     if ours != theirs:
