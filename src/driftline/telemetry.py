@@ -1,0 +1,90 @@
+"""Logging and counters, without dependencies.
+
+Lines go to stderr, so that stdout stays free for results: for people by default, one JSON object a line on request.
+"""
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+from driftline.errors import UsageError
+
+LEVELS = ("debug", "info", "warning", "error")
+
+_ROOT = "driftline"
+# What every LogRecord has; whatever else is on one came by ``extra=`` and belongs into the line.
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class Counters:
+    """Named counters that any thread may add to. The names are few and fixed, so the mapping stays small."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, n: int = 1) -> None:
+        """Add ``n`` to a counter; it begins at 0."""
+        with self._lock:
+            self._counts[name] = self._counts.get(name, 0) + n
+
+    def snapshot(self) -> Mapping[str, int]:
+        """Every counter at one moment, by name."""
+        with self._lock:
+            return dict(sorted(self._counts.items()))
+
+
+def configure_logging(level: str = "info", *, json_lines: bool = False, stream: TextIO | None = None) -> None:
+    """Send driftline's log to ``stream``, stderr by default. Calling it again replaces what was set.
+
+    Only the logger ``driftline`` is touched: an application that uses driftline as a library keeps its own logging.
+
+    Raises:
+        UsageError: no such level; names it and those there are.
+    """
+    if level not in LEVELS:
+        raise UsageError(f"log level {level!r} does not exist: choose one of {', '.join(LEVELS)}")
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonLines() if json_lines else _ForPeople())
+    logger = logging.getLogger(_ROOT)
+    logger.handlers[:] = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+class _ForPeople(logging.Formatter):
+    """``12:34:56 warning broker.kafka: text name=value``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        where = record.name.removeprefix(f"{_ROOT}.")
+        extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        line = f"{clock} {record.levelname.lower()} {where}: {record.getMessage()}{extra}"
+        return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message``, whatever was passed as ``extra``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, object] = {
+            "time": f"{seconds}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+            "thread": record.threadName,
+            **_extra(record),
+        }
+        if record.exc_info is not None:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
