@@ -7,10 +7,8 @@ backward pass cannot change what is being sent.
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -18,27 +16,25 @@ from driftline.errors import RunRefused
 from driftline.schemas.layout import Layout
 from driftline.training.model_layout import FlatArray, bound, segment_tensor
 
-Flags: TypeAlias = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, slots=True)
-class Gradient:
+class CollectedGradient:
     """The gradient of a worker's mean loss.
 
     Attributes:
         flat: shape (layout.elements,), float32; 0.0 where absent. Belongs to whoever called.
-        present: shape (segments,), bool; whether a segment has a gradient.
+        presence: a flag a segment: whether it has a gradient.
         not_finite: names of segments with an infinity or NaN; such a gradient must not be sent.
         norm: 2-norm over all elements before clipping; NaN or infinite if ``not_finite`` is not empty.
     """
 
     flat: FlatArray
-    present: Flags
+    presence: tuple[bool, ...]
     not_finite: tuple[str, ...]
     norm: float
 
 
-def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None = None) -> Gradient:
+def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None = None) -> CollectedGradient:
     """Copy the gradients of a model, and optionally clip them.
 
     Clipping is by the norm of **this worker's** gradient, before the mean over workers is taken. So it is not what
@@ -55,7 +51,7 @@ def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None 
         ValueError: ``clip_norm`` is not above 0.
     """
     flat = np.zeros(layout.elements, dtype=np.float32)
-    present = np.zeros(len(layout.segments), dtype=np.bool_)
+    presence = [False] * len(layout.segments)
     problems = []
     for index, (segment, parameter) in enumerate(bound(model, layout)):
         gradient = parameter.grad
@@ -66,14 +62,14 @@ def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None 
             problems.append(problem)
             continue
         segment_tensor(flat, segment).copy_(gradient.detach())
-        present[index] = True
+        presence[index] = True
     if problems:
         raise RunRefused("\n".join(problems))
     not_finite = _not_finite(flat, layout)
     norm = _norm(flat, layout)
     if clip_norm is not None and not not_finite:
         _clip(flat, norm, clip_norm)
-    return Gradient(flat, present, not_finite, norm)
+    return CollectedGradient(flat, tuple(presence), not_finite, norm)
 
 
 def _problem(name: str, gradient: torch.Tensor) -> str:

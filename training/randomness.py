@@ -62,11 +62,12 @@ def seed_from(*parts: str | int) -> None:
     """Seed Python, numpy's global generator and torch from `stable_seed` of the parts."""
     import torch  # noqa: PLC0415 - see the top of this module
 
-    value = stable_seed(*parts)
-    random.seed(value)
+    # A seed each: from one seed Python and numpy, both Mersenne twisters, would draw the very same numbers.
+    random.seed(stable_seed("python", *parts))
     # The old global generator is what other people's augmentation code draws from; it takes words of 32 bits.
-    np.random.seed([value & 0xFFFFFFFF, value >> 32])  # noqa: NPY002
-    torch.manual_seed(value)
+    words = stable_seed("numpy", *parts)
+    np.random.seed([words & 0xFFFFFFFF, words >> 32])  # noqa: NPY002
+    torch.manual_seed(stable_seed("torch", *parts))
 
 
 @contextmanager
