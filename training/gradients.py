@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -23,13 +24,13 @@ class CollectedGradient:
 
     Attributes:
         flat: shape (layout.elements,), float32; 0.0 where absent. Belongs to whoever called.
-        presence: a flag a segment: whether it has a gradient.
+        present: shape (segments,), bool: whether a segment has a gradient.
         not_finite: names of segments with an infinity or NaN; such a gradient must not be sent.
         norm: 2-norm over all elements before clipping; NaN or infinite if ``not_finite`` is not empty.
     """
 
     flat: FlatArray
-    presence: tuple[bool, ...]
+    present: npt.NDArray[np.bool_]
     not_finite: tuple[str, ...]
     norm: float
 
@@ -51,7 +52,7 @@ def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None 
         ValueError: ``clip_norm`` is not above 0.
     """
     flat = np.zeros(layout.elements, dtype=np.float32)
-    presence = [False] * len(layout.segments)
+    present = np.zeros(len(layout.segments), dtype=np.bool_)
     problems = []
     for index, (segment, parameter) in enumerate(bound(model, layout)):
         gradient = parameter.grad
@@ -62,14 +63,14 @@ def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None 
             problems.append(problem)
             continue
         segment_tensor(flat, segment).copy_(gradient.detach())
-        presence[index] = True
+        present[index] = True
     if problems:
         raise RunRefused("\n".join(problems))
     not_finite = _not_finite(flat, layout)
     norm = _norm(flat, layout)
     if clip_norm is not None and not not_finite:
         _clip(flat, norm, clip_norm)
-    return CollectedGradient(flat, tuple(presence), not_finite, norm)
+    return CollectedGradient(flat, present, not_finite, norm)
 
 
 def _problem(name: str, gradient: torch.Tensor) -> str:
