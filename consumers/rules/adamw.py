@@ -98,7 +98,7 @@ class Adam(Rule):
             rate2=np.float32(rate2),
             root_correction2=np.float32(math.sqrt(1.0 - product2)),
             eps=np.float32(settings["eps"]),
-            step_size=np.float32(_quotient(lr, 1.0 - product1)),
+            step_size=np.float32(_step_size(lr, 1.0 - product1, 1.0 - product2)),
         )
         return StepState(steps=state.steps + 1, products=(product1, product2)), kernel
 
@@ -117,6 +117,6 @@ def _rates(beta: float, rho: float) -> tuple[float, float]:
     return (beta if rho == 1.0 else 1.0 - rate), rate
 
 
-def _quotient(lr: float, correction: float) -> float:
-    # A rate below half an ulp of 1 leaves the product at 1. That step has no finite size, and the state says so.
-    return lr / correction if correction > 0.0 else math.inf
+def _step_size(lr: float, correction1: float, correction2: float) -> float:
+    # A rate below half an ulp of 1 leaves its product at 1: nothing to correct by. Infinity lets the state say so.
+    return lr / correction1 if correction1 > 0.0 and correction2 > 0.0 else math.inf

@@ -1,0 +1,110 @@
+"""The rules are those of torch.optim: after many steps, in several groups, to a relative tolerance of 1e-5."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftline.consumers.rules import RULES, FloatArray, check_rule, with_defaults
+from driftline.schemas.run_config import RuleConfig
+from tests.unit.shard_models import Contribution, Model, cut, numbers
+
+SEGMENTS = (("first", 7, 0), ("second", 5, 1), ("third", 4, 0))
+ELEMENTS = 16
+STEPS = 25
+TORCH = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+def torch_group(group: Mapping[str, float]) -> dict[str, Any]:
+    """Write a parameter group in the words of torch.optim."""
+    words: dict[str, Any] = {name: value for name, value in group.items() if not name.startswith("beta")}
+    if "beta1" in group:
+        words["betas"] = (group["beta1"], group["beta2"])
+    if "nesterov" in group:
+        words["nesterov"] = bool(group["nesterov"])
+    return words
+
+
+def by_torch(rule: RuleConfig, masters: FloatArray, story: Sequence[tuple[FloatArray, str, list[float]]]) -> FloatArray:
+    """Train with torch.optim; each step has a gradient, the name of a segment without one, learning rates."""
+    layout = cut(SEGMENTS)
+    parameters = [
+        torch.nn.Parameter(torch.tensor(masters[segment.offset : segment.stop])) for segment in layout.segments
+    ]
+    groups = [
+        {"params": [p for p, s in zip(parameters, layout.segments, strict=True) if s.group == index], **torch_group(g)}
+        for index, g in enumerate(rule.groups)
+    ]
+    optimizer = TORCH[rule.name](groups, foreach=False)  # type: ignore[arg-type, operator]
+    for gradient, absent, learning_rates in story:
+        for parameter, segment in zip(parameters, layout.segments, strict=True):
+            gone = segment.name == absent
+            parameter.grad = None if gone else torch.tensor(gradient[segment.offset : segment.stop])
+        for param_group, lr in zip(optimizer.param_groups, learning_rates, strict=True):
+            param_group["lr"] = lr
+        optimizer.step()
+    return np.concatenate([parameter.detach().numpy() for parameter in parameters])
+
+
+rates = st.floats(1e-5, 0.1)
+decays = st.sampled_from([0.0, 1e-4, 0.1])
+adam_groups = st.fixed_dictionaries(
+    {
+        "lr": rates,
+        "beta1": st.floats(0.0, 0.99),
+        "beta2": st.floats(0.5, 0.9999),
+        "eps": st.sampled_from([1e-8, 1e-3, 0.0]),
+        "weight_decay": decays,
+    }
+)
+plain_groups = st.fixed_dictionaries(
+    {
+        "lr": rates,
+        "momentum": st.sampled_from([0.0, 0.5, 0.95]),
+        "dampening": st.floats(0.0, 1.0),
+        "weight_decay": decays,
+    }
+)
+nesterov_groups = st.fixed_dictionaries(
+    {"lr": rates, "momentum": st.floats(0.1, 0.99), "nesterov": st.just(1.0), "weight_decay": decays}
+)
+sgd_groups = plain_groups | nesterov_groups
+
+
+def rules_of(name: str, group: st.SearchStrategy[dict[str, float]]) -> st.SearchStrategy[RuleConfig]:
+    """Draw a rule with two groups."""
+    return st.tuples(group, group).map(lambda groups: RuleConfig(name=name, groups=groups))
+
+
+@given(
+    rule=rules_of("sgd", sgd_groups) | rules_of("adam", adam_groups) | rules_of("adamw", adam_groups),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_rules_follow_torch_optim(rule: RuleConfig, seed: int) -> None:
+    """25 steps, learning rates that change, now and then a segment without a gradient."""
+    assert check_rule(rule) == []
+    masters = numbers(f"masters {seed}", ELEMENTS)
+    story = []
+    for step in range(STEPS):
+        raw = numbers(f"gradient {seed} {step}", ELEMENTS)
+        gradient = np.where(raw < 0, raw - np.float32(0.5), raw + np.float32(0.5)).astype(np.float32)
+        absent = ("first", "second", "third", "", "")[(seed + step) % 5]
+        story.append((gradient, absent, [group["lr"] / (1 + step) for group in rule.groups]))
+    model = Model(cut(SEGMENTS, 3), rule, masters)
+    for gradient, absent, learning_rates in story:
+        model.apply([Contribution(1.0, gradient, frozenset({absent}))], learning_rates)
+    expected = by_torch(rule, masters, story)
+    np.testing.assert_allclose(model.tensors()["master"], expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_defaults_are_those_of_torch_optim(name: str) -> None:
+    """A script that leaves a setting out means torch's default."""
+    (group,) = with_defaults(RuleConfig(name=name, groups=({},))).groups
+    theirs = TORCH[name]([torch.nn.Parameter(torch.zeros(1))]).defaults  # type: ignore[operator]
+    assert torch_group(group) == {word: theirs[word] for word in torch_group(group)}
