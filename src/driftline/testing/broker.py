@@ -13,5 +13,5 @@ def running_broker(home: Path) -> Iterator[str]:
 
     The same home again gives the same data and, as a rule, the same address.
     """
-    with EmbeddedBroker(home) as broker:
+    with EmbeddedBroker(home, prepare=False) as broker:
         yield broker.bootstrap_servers

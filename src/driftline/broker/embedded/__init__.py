@@ -1,5 +1,6 @@
 """Apache Kafka on this machine, without Docker and without an installed Java."""
 
-from driftline.broker.embedded.broker import BrokerStatus, EmbeddedBroker
+from driftline.broker.embedded.broker import EmbeddedBroker
+from driftline.broker.embedded.status import BrokerStatus
 
 __all__ = ["BrokerStatus", "EmbeddedBroker"]

@@ -25,8 +25,8 @@ _MAX_LOG_BYTES = 8 * 1024 * 1024
 
 
 def main() -> None:
-    """Start what the first argument (JSON) describes, and print the process id."""
-    spec = json.loads(sys.argv[1])
+    """Start what standard input (JSON) describes, and print the process id."""
+    spec = json.load(sys.stdin)
     os.chdir(spec["folder"])
     child = os.fork()
     if child:

@@ -1,52 +1,25 @@
 """The embedded broker as its users see it: start, use, stop."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from driftline.broker.embedded import aot, ports, state
+from driftline.broker.embedded import aot, state
+from driftline.broker.embedded.address import settle
 from driftline.broker.embedded.filelock import FileLock
-from driftline.broker.embedded.jars import Report, ensure_jars, quiet
+from driftline.broker.embedded.jars import ensure_jars
 from driftline.broker.embedded.lockfile import KAFKA_VERSION
 from driftline.broker.embedded.node import Node
 from driftline.broker.embedded.paths import Layout, make_dir
+from driftline.broker.embedded.ports import HOST
+from driftline.broker.embedded.prepare import prepare_later
+from driftline.broker.embedded.report import Report, quiet
+from driftline.broker.embedded.status import BrokerStatus, look
 from driftline.errors import EmbeddedBrokerError
 
 _STOP_TIMEOUT_S = 30.0
 _PORT_WAIT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerStatus:
-    """What is known of the broker of one home.
-
-    Attributes:
-        state: ``ready``, ``starting`` (a process that does not answer yet), ``stopped``, or ``died`` (it was started
-            and its process is gone without a stop; a start repairs that).
-        bootstrap_servers: its address, kept over restarts; None before the first start.
-        pid: process id of the JVM, None if there is none.
-        keep: it runs on when nobody uses it.
-        aot: it was started with an ahead-of-time cache.
-        home: ``$DRIFTLINE_HOME``.
-        log: where its JVM writes.
-        kafka: version of Apache Kafka.
-    """
-
-    state: str
-    bootstrap_servers: str | None
-    pid: int | None
-    keep: bool
-    aot: bool
-    home: Path
-    log: Path
-    kafka: str = KAFKA_VERSION
-
-    @property
-    def running(self) -> bool:
-        """Whether its process lives."""
-        return self.pid is not None
 
 
 class EmbeddedBroker:
@@ -59,12 +32,21 @@ class EmbeddedBroker:
         home: ``$DRIFTLINE_HOME``; the broker's state lies in its subfolder ``broker``.
         keep: let it run on when nobody uses it.
         port: the clients' port; chosen once and kept by default.
+        prepare: after a stop, have the ahead-of-time cache made in the background if there is none.
         report: told what is waited for: downloads, other processes.
     """
 
-    def __init__(self, home: Path, *, keep: bool = False, port: int | None = None, report: Report = quiet) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        keep: bool = False,
+        port: int | None = None,
+        prepare: bool = True,
+        report: Report = quiet,
+    ) -> None:
         self.home = home
-        self._keep, self._port, self._report = keep, port, report
+        self._keep, self._port, self._prepare_later, self._report = keep, port, prepare, report
         self._layout = Layout.of(home)
         self._users = FileLock(self._layout.users_lock)
 
@@ -82,7 +64,7 @@ class EmbeddedBroker:
             ensure_jars(self._report)
         deadline_s = time.monotonic() + timeout_s
         with self._change(deadline_s):
-            self._users.acquire(deadline_s, "the old broker to end", shared=True)
+            self._users.acquire(deadline_s, "the old broker to end", shared=True, report=self._report)
             try:
                 cluster = self._start(deadline_s)
                 if self._keep:
@@ -108,17 +90,19 @@ class EmbeddedBroker:
             return False
         with self._change(time.monotonic() + timeout_s):
             self._layout.keep_file.unlink(missing_ok=True)
-            ended = [node.terminate(timeout_s) for node in self._nodes()]
-        return any(ended)
+            return self._end(timeout_s)
 
     def release(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """Use the broker no more: stops it if it is not kept and nobody else uses it. Idempotent."""
         if not self._users.held:
             return
+        if not self._layout.root.exists():
+            # Somebody removed the home; the broker's watchdog sees that too and ends it.
+            self._users.release()
+            return
         with self._change(time.monotonic() + timeout_s):
             if self._users.try_acquire() and not self._layout.keep_file.exists():
-                for node in self._nodes():
-                    node.terminate(timeout_s)
+                self._end(timeout_s)
             self._users.release()
 
     def kill(self) -> None:
@@ -128,21 +112,7 @@ class EmbeddedBroker:
 
     def status(self) -> BrokerStatus:
         """Look, and change nothing."""
-        cluster = state.load_cluster(self._layout.cluster_file)
-        if cluster is None:
-            log = self._layout.node_dir(1) / "broker.log"
-            return BrokerStatus("stopped", None, None, keep=False, aot=False, home=self.home, log=log)
-        node = Node(self._layout, cluster, cluster.nodes[0])
-        launch = node.running()
-        return BrokerStatus(
-            state=node.condition(),
-            bootstrap_servers=cluster.bootstrap_servers,
-            pid=launch.pid if launch else None,
-            keep=self._layout.keep_file.exists(),
-            aot=bool(launch and launch.aot),
-            home=self.home,
-            log=node.log,
-        )
+        return look(self.home, self._layout)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -165,9 +135,18 @@ class EmbeddedBroker:
     ) -> None:
         self.release()
 
+    def _end(self, timeout_s: float) -> bool:
+        nodes = self._nodes()
+        ended = [launch for node in nodes if (launch := node.running())]
+        for node in nodes:
+            node.terminate(timeout_s)
+        if self._prepare_later and any(not launch.aot for launch in ended):
+            prepare_later()
+        return bool(ended)
+
     def _change(self, deadline_s: float) -> FileLock:
         waiting_for = f"another process that starts or stops the broker of {self.home}"
-        return FileLock(self._layout.change_lock).acquire(deadline_s, waiting_for)
+        return FileLock(self._layout.change_lock).acquire(deadline_s, waiting_for, report=self._report)
 
     def _nodes(self) -> list[Node]:
         cluster = state.load_cluster(self._layout.cluster_file)
@@ -177,12 +156,14 @@ class EmbeddedBroker:
         cluster = state.load_cluster(self._layout.cluster_file) or state.new_cluster(broker_port=self._port)
         node = Node(self._layout, cluster, cluster.nodes[0])
         if launch := node.running():
-            self._check_port(cluster)
+            self._refuse_other_port(cluster.nodes[0].broker_port)
             if node.wait_ready(launch, deadline_s):
                 return cluster
-        cluster = self._settle_ports(cluster, _PORT_WAIT_S if node.died() else 0.0)
+        patience_s = _PORT_WAIT_S if node.died() else 0.0
+        address = settle(node.address, self._port, patience_s, may_move=self._may_move, report=self._report)
+        cluster = state.with_node(cluster, address)
         state.save_cluster(self._layout.cluster_file, cluster)
-        node = Node(self._layout, cluster, cluster.nodes[0])
+        node = Node(self._layout, cluster, address)
         try:
             self._launch(node, deadline_s)
         except BaseException:
@@ -192,44 +173,28 @@ class EmbeddedBroker:
 
     def _launch(self, node: Node, deadline_s: float) -> None:
         class_path = ensure_jars(self._report)
+        self._report(f"starting Apache Kafka {KAFKA_VERSION} at {HOST}:{node.address.broker_port}")
         cache = aot.find(class_path)
         node.prepare(class_path, aot.options(cache))
-        if node.wait_ready(node.launch(class_path, aot.options(cache), aot=cache is not None), deadline_s):
-            return
-        if cache:
+        launch = node.launch(class_path, aot.options(cache), aot=cache is not None)
+        ready = node.wait_ready(launch, deadline_s)
+        if cache and not ready:
             # The cache is the one part that is not needed: without it the failure is gone, or is explained by the log.
             aot.drop(cache)
-            if node.wait_ready(node.launch(class_path, [], aot=False), deadline_s):
-                return
+            ready = node.wait_ready(node.launch(class_path, [], aot=False), deadline_s)
+        elif cache and node.refused_cache():
+            aot.drop(cache)
+            node.note_without_cache(launch)
+        if ready:
+            return
         raise EmbeddedBrokerError(f"the broker ended while it started.{node.log_tail()}")
 
-    def _check_port(self, cluster: state.Cluster) -> None:
-        kept = cluster.nodes[0].broker_port
-        if self._port not in (None, kept):
+    def _refuse_other_port(self, port: int) -> None:
+        if self._port not in (None, port):
             raise EmbeddedBrokerError(
-                f"the broker of {self.home} runs at port {kept}, not {self._port}. "
+                f"the broker of {self.home} runs at port {port}, not {self._port}. "
                 "Stop it first (driftline broker stop), or leave the port out."
             )
-
-    def _settle_ports(self, cluster: state.Cluster, patience_s: float) -> state.Cluster:
-        """Return the cluster with ports that are free now; a process that just died may still be letting go of its."""
-        node = cluster.nodes[0]
-        wanted = node.broker_port if self._port is None else self._port
-        taken = ports.still_taken((wanted, node.controller_port), patience_s)
-        if not taken and wanted == node.broker_port:
-            return cluster
-        if wanted in taken and not self._may_move():
-            raise EmbeddedBrokerError(
-                f"port {wanted} of this broker is in use by another process, and clients may be waiting for the "
-                "broker there. End that process, or choose another port (driftline broker start --port PORT) and give "
-                "clients the new address."
-            )
-        if wanted in taken:
-            moved = state.choose_ports(node.node_id, {wanted})
-            self._report(f"port {wanted} is in use by another process; the broker moves to port {moved.broker_port}")
-        else:
-            moved = state.choose_ports(node.node_id, {wanted}, broker_port=wanted)
-        return state.with_node(cluster, moved)
 
     def _may_move(self) -> bool:
         """Whether nobody can be waiting at the kept address: it was not asked for, and no other process uses it."""

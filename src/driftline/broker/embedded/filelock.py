@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from driftline.broker.embedded.report import Report, quiet
 from driftline.errors import EmbeddedBrokerError
 
 _RETRY_S = 0.05
@@ -25,7 +26,7 @@ class FileLock:
         A failed change of a held lock leaves it not held.
         """
         if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = self._open()
         mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
             fcntl.flock(self._descriptor, mode | fcntl.LOCK_NB)
@@ -34,12 +35,23 @@ class FileLock:
             return False
         return True
 
-    def acquire(self, deadline_s: float, waiting_for: str, *, shared: bool = False) -> Self:
-        """Take the lock, waiting until ``deadline_s`` on the monotonic clock.
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise EmbeddedBrokerError(
+                f"the lock file {self.path} cannot be opened: {error.strerror}. Check the folder's owner and rights."
+            ) from error
+
+    def acquire(self, deadline_s: float, waiting_for: str, *, shared: bool = False, report: Report = quiet) -> Self:
+        """Take the lock, waiting until ``deadline_s`` on the monotonic clock; tells ``report`` if it has to wait.
 
         Raises:
             EmbeddedBrokerError: the deadline passed; says what was waited for.
         """
+        if self.try_acquire(shared=shared):
+            return self
+        report(f"waiting for {waiting_for}")
         while not self.try_acquire(shared=shared):
             if time.monotonic() >= deadline_s:
                 raise EmbeddedBrokerError(

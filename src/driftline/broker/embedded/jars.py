@@ -7,29 +7,22 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias
 
 from driftline.broker.embedded import fetch
 from driftline.broker.embedded.filelock import FileLock
 from driftline.broker.embedded.lockfile import KAFKA_VERSION, Jar, load_lock, lock_digest
 from driftline.broker.embedded.paths import cache_root, make_dir
+from driftline.broker.embedded.report import Report, quiet
 from driftline.broker.embedded.state import write_atomically
 from driftline.errors import EmbeddedBrokerError
-
-Report: TypeAlias = Callable[[str], None]
-"""Told, in one line, what is being waited for; at most a few times a second."""
 
 _PARALLEL = 4
 _REPORT_EVERY_S = 0.5
 _LOCK_WAIT_S = 900.0
 _MARKER = "verified.json"
-
-
-def quiet(_line: str) -> None:
-    """Report nothing."""
 
 
 def jars_dir() -> Path:
@@ -49,9 +42,7 @@ def ensure_jars(report: Report = quiet) -> list[Path]:
     make_dir(folder, "the cache of Kafka's jars")
     waiting_for = "another process that is fetching Kafka's jars"
     lock = FileLock(folder / "fetch.lock")
-    if not lock.try_acquire():
-        report(f"waiting for {waiting_for}")
-    with lock.acquire(time.monotonic() + _LOCK_WAIT_S, waiting_for):
+    with lock.acquire(time.monotonic() + _LOCK_WAIT_S, waiting_for, report=report):
         missing = [jar for jar in jars if not _is_whole(jar, folder / jar.file_name)]
         _fetch_all(missing, folder, report)
         write_atomically(folder / _MARKER, json.dumps(_fingerprint(jars, folder)))

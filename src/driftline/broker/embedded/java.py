@@ -7,7 +7,17 @@ from pathlib import Path
 from driftline.errors import EmbeddedBrokerError
 
 # The ahead-of-time cache fits only the collector it was made with, so the format tool gets the same one.
-_COMMON_FLAGS = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true")
+_COMMON_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+    # Kafka and its compression libraries use both; Java 25 warns about each.
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+    # Adapters kept in the cache are looked up by a hash that collides: a warning at each start, and no gain.
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-AOTAdapterCaching",
+)
 _HEAP_FLAGS = ("-Xms256m", "-Xmx512m")
 _LOG_FLAGS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -1,5 +1,6 @@
 """One broker process: its folder, its data, its start and its end."""
 
+import itertools
 import json
 import secrets
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from driftline.broker.embedded import boot, process
@@ -16,7 +18,7 @@ from driftline.broker.embedded.paths import Layout, make_dir
 from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.probe import ask_metadata
 from driftline.broker.embedded.properties import DATA_DIR, node_properties, render
-from driftline.broker.embedded.state import Cluster, Launch, NodeAddress, load_launch, write_atomically
+from driftline.broker.embedded.state import Cluster, Launch, NodeAddress, load_launch, save_launch, write_atomically
 from driftline.errors import EmbeddedBrokerError
 
 _BOOT_TIMEOUT_S = 20.0
@@ -25,6 +27,7 @@ _PROBE_TIMEOUT_S = 2.0
 _POLL_S = 0.05
 _KILL_WAIT_S = 10.0
 _LOG_LINES = 15
+_FIRST_LINES = 50
 _PROPERTIES = "server.properties"
 
 
@@ -69,20 +72,26 @@ class Node:
             self._format(class_path, options)
 
     def _format(self, class_path: Sequence[Path], options: Sequence[str]) -> None:
+        done = self._run_format(class_path, options)
+        if done.returncode and options:
+            # A damaged ahead-of-time cache crashes any JVM that uses it.
+            done = self._run_format(class_path, [])
+        if done.returncode:
+            output = (done.stdout + done.stderr).decode(errors="replace").strip()
+            raise EmbeddedBrokerError(f"Kafka could not format {self.data} (exit {done.returncode}):\n{output}")
+
+    def _run_format(self, class_path: Sequence[Path], options: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
         arguments = ["format", "--ignore-formatted", "-t", self.cluster.cluster_id, "-c", _PROPERTIES]
         # The format tool lives for a second: compiling with the optimizing compiler would not pay.
         command = java_command(FORMAT_MAIN, arguments, class_path, [*options, "-XX:TieredStopAtLevel=1"])
         try:
-            done = subprocess.run(  # noqa: S603 - our own command line
+            return subprocess.run(  # noqa: S603 - our own command line
                 command, cwd=self.folder, capture_output=True, timeout=_FORMAT_TIMEOUT_S, check=False
             )
         except subprocess.TimeoutExpired as error:
             raise EmbeddedBrokerError(
                 f"formatting {self.data} did not end within {_FORMAT_TIMEOUT_S:.0f} s. Delete it and try again."
             ) from error
-        if done.returncode:
-            output = (done.stdout + done.stderr).decode(errors="replace").strip()
-            raise EmbeddedBrokerError(f"Kafka could not format {self.data} (exit {done.returncode}):\n{output}")
 
     def launch(self, class_path: Sequence[Path], options: Sequence[str], *, aot: bool) -> Launch:
         """Start the JVM, independent of this process and with a watchdog beside it; does not wait until it is ready."""
@@ -99,10 +108,13 @@ class Node:
             "aot": aot,
             "command": java_command(BROKER_MAIN, [_PROPERTIES], class_path, jvm_options),
         }
-        # -I and -S: no site packages, no environment, a start of some 15 ms.
-        command = [sys.executable, "-I", "-S", boot.__file__, json.dumps(spec)]
+        # -I and -S: no site packages, no environment, a start of some 15 ms. The token is there to be seen by
+        # others from the first moment on.
+        command = [sys.executable, "-I", "-S", boot.__file__, token]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_BOOT_TIMEOUT_S, check=True)  # noqa: S603 - our own script
+            done = subprocess.run(  # noqa: S603 - our own script
+                command, input=json.dumps(spec).encode(), capture_output=True, timeout=_BOOT_TIMEOUT_S, check=True
+            )
             return Launch(int(done.stdout), token, aot)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             detail = getattr(error, "stderr", None) or b""
@@ -131,6 +143,18 @@ class Node:
                 )
             time.sleep(_POLL_S)
         return True
+
+    def refused_cache(self) -> bool:
+        """Whether the JVM said that it cannot use its ahead-of-time cache; it then runs on without."""
+        try:
+            with self.log.open(encoding="utf-8", errors="replace") as lines:
+                return any("[aot" in line and "[error" in line for line in itertools.islice(lines, _FIRST_LINES))
+        except OSError:
+            return False
+
+    def note_without_cache(self, launch: Launch) -> None:
+        """Record that the process of ``launch`` runs without an ahead-of-time cache."""
+        save_launch(self._id_file, replace(launch, aot=False))
 
     def terminate(self, timeout_s: float) -> bool:
         """End the node's process: politely, and after ``timeout_s`` seconds at once; False if it was not running.

@@ -121,3 +121,8 @@ def load_launch(path: Path) -> Launch | None:
         return Launch(int(data["pid"]), str(data["token"]), bool(data["aot"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def save_launch(path: Path, launch: Launch) -> None:
+    """Write a process id file."""
+    write_atomically(path, json.dumps({"pid": launch.pid, "token": launch.token, "aot": launch.aot}))
