@@ -1,0 +1,85 @@
+"""A server process: wait for the run's topics, then serve until the run ends."""
+
+import logging
+import os
+import random
+import threading
+import time
+
+from driftline.broker.port import Admin, Broker, Start
+from driftline.broker.topics import Stream, check_run_name, topic_name
+from driftline.consumers.flush_to_zero import require_denormals
+from driftline.consumers.server import Server
+from driftline.consumers.shell import GroupStream, Shell
+from driftline.errors import RunRefused
+from driftline.schemas.effects import Finish
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+"""Seconds between two looks for the topics of a run that nobody has created yet."""
+
+SAY_S = 5.0
+"""Seconds between two lines that say what is waited for."""
+
+
+def serve(broker: Broker, run: str, name: str, *, stop: threading.Event, patience_s: float = 600.0) -> Finish:
+    """Serve a run until it ends or ``stop`` is set.
+
+    Args:
+        broker: where the run's topics are, or will be.
+        run: the run's name.
+        name: of this server, unique in the run.
+        stop: set it to end the server in an orderly way.
+        patience_s: seconds to wait for the run's topics.
+
+    Raises:
+        UsageError: the run's name is not usable.
+        RunRefused: nobody created the run in time.
+        BrokerError: Kafka refuses to work with us.
+    """
+    check_run_name(run)
+    require_denormals()
+    if not wait_for_run(broker, run, stop=stop, patience_s=patience_s):
+        return Finish("stopped before the run began")
+    core = Server(name, os.urandom(16), random.Random(os.urandom(32)))  # noqa: S311 - back-off; nonces need no secrecy
+    groups = (
+        GroupStream(Stream.DELTAS, "servers", Start.BEGINNING),
+        GroupStream(Stream.EVENTS, "coordinator", Start.END),
+    )
+    shell = Shell(broker, run, core, name, groups)
+    try:
+        return shell.run(stop)
+    finally:
+        shell.close()
+
+
+def wait_for_run(broker: Broker, run: str, *, stop: threading.Event, patience_s: float) -> bool:
+    """Wait until all topics of a run exist; return False if ``stop`` was set first.
+
+    Raises:
+        RunRefused: not there within ``patience_s``.
+    """
+    admin = broker.admin()
+    try:
+        return _look_for_topics(admin, run, stop, patience_s)
+    finally:
+        admin.close()
+
+
+def _look_for_topics(admin: Admin, run: str, stop: threading.Event, patience_s: float) -> bool:
+    wanted = {topic_name(run, stream) for stream in Stream}
+    started_s = said_s = time.monotonic()
+    while not stop.is_set():
+        if wanted <= set(admin.topics()):
+            return True
+        now_s = time.monotonic()
+        if now_s - started_s > patience_s:
+            raise RunRefused(
+                f"run {run!r} does not exist after {patience_s:.0f} s; a worker creates it: driftline worker"
+            )
+        if now_s - said_s > SAY_S:
+            said_s = now_s
+            log.info("waiting for run %r: its topics are created by the first worker", run)
+        stop.wait(LOOK_S)
+    return False

@@ -1,0 +1,225 @@
+"""The thin shell around a state machine: carries records from Kafka in and effects to Kafka out.
+
+One thread runs `step`; consumers sit on threads of their own behind one bounded inbox. The core is touched only under
+``changed``, a condition that is notified after each step, so that another thread may look at the core and hand in
+effects of its own (a worker's training thread does).
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from driftline.broker.inflow import Failed, Inflow, Pumped
+from driftline.broker.port import Assigned, Broker, EndReached, Record, Revoked, Start
+from driftline.broker.pump import GroupPump, ReaderPump
+from driftline.broker.topics import Stream, parse_topic, topic_name
+from driftline.errors import BrokerError, TopicMissing
+from driftline.schemas.effects import (
+    CaughtUp,
+    Effect,
+    Finish,
+    Input,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PauseDeltas,
+    Read,
+    Received,
+    ResumeDeltas,
+    Send,
+    SendFailed,
+    StopReading,
+    Timer,
+)
+
+log = logging.getLogger(__name__)
+
+TIMER_S = 0.01
+"""Seconds between two `Timer` inputs while nothing else happens."""
+
+BATCH = 256
+"""Records that are handed over in one step at most, so that timers and other threads get their turn."""
+
+CLOSE_S = 5.0
+"""Seconds that closing may take, a client."""
+
+
+class Core(Protocol):
+    """A state machine that a shell can drive."""
+
+    def begin(self) -> list[Effect]:
+        """Return the first effects."""
+        ...
+
+    def on(self, event: Input) -> list[Effect]:
+        """Take one input and return what it leads to."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStream:
+    """A stream that a consumer group hands out: ``<run>.<group>``, read from ``start`` at each assignment."""
+
+    stream: Stream
+    group: str
+    start: Start
+
+
+class Shell:
+    """Drives one core on one run.
+
+    Args:
+        broker: where the run's topics are.
+        run: the run's name.
+        core: what decides.
+        member: name of this process in the consumer groups.
+        groups: streams that consumer groups hand out.
+    """
+
+    def __init__(self, broker: Broker, run: str, core: Core, member: str, groups: Sequence[GroupStream] = ()) -> None:
+        self._run = run
+        self._core = core
+        self.changed = threading.Condition(threading.RLock())
+        self.finished: Finish | None = None
+        self.counters: Counter[str] = Counter()
+        self._failed: deque[SendFailed] = deque()
+        self._producer = broker.producer()
+        self._inflow = Inflow()
+        self._reader = ReaderPump("reader", broker.reader(), self._inflow)
+        self._groups = {
+            one.stream: GroupPump(
+                one.stream,
+                broker.group_reader(topic_name(run, one.stream), f"{run}.{one.group}", member, one.start),
+                self._inflow,
+            )
+            for one in groups
+        }
+        for pump in (self._reader, *self._groups.values()):
+            pump.start()
+        self._next_timer_s = 0.0
+        with self.changed:
+            self._perform(core.begin())
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run(self, stop: threading.Event) -> Finish:
+        """Step until the core finishes or ``stop`` is set."""
+        while self.finished is None and not stop.is_set():
+            self.step(TIMER_S)
+        return self.finished or Finish("stopped")
+
+    def step(self, timeout_s: float) -> None:
+        """Hand everything that has arrived to the core; wait ``timeout_s`` at most for something to arrive.
+
+        Raises:
+            BrokerError: a client is broken for good.
+        """
+        inputs = list(self._arrived(timeout_s))
+        self._producer.poll()
+        with self.changed:
+            for event in inputs:
+                self._feed(event)
+            while self._failed:
+                self._feed(self._failed.popleft())
+            now_s = time.monotonic()
+            if now_s >= self._next_timer_s:
+                self._next_timer_s = now_s + TIMER_S
+                self._feed(Timer(now_s))
+            self.changed.notify_all()
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Carry out effects that another thread got from the core, under ``changed``."""
+        with self.changed:
+            self._perform(effects)
+
+    def _feed(self, event: Input) -> None:
+        if self.finished is None:
+            self._perform(self._core.on(event))
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def _arrived(self, timeout_s: float) -> Iterator[Input]:
+        item = self._inflow.get(timeout_s)
+        for _ in range(BATCH):
+            if item is None:
+                return
+            event = self._input(item)
+            if event is not None:
+                yield event
+            item = self._inflow.get(0.0)
+
+    def _input(self, item: Pumped) -> Input | None:
+        match item.event:
+            case Record() as record:
+                stream = _stream(record.topic)
+                return Received(stream, record.partition, record.offset, record.key, record.value, record.timestamp_ms)
+            case EndReached() as end:
+                return CaughtUp(_stream(end.topic), end.partition, end.offset)
+            case Assigned(partitions):
+                return PartitionsAssigned(Stream(item.pump), partitions)
+            case Revoked(partitions):
+                return PartitionsRevoked(Stream(item.pump), partitions)
+            case Failed(error):
+                self._trouble(error)
+        return None
+
+    def _trouble(self, error: Exception) -> None:
+        if isinstance(error, TopicMissing):
+            self.counters["topics_missing"] += 1
+            log.warning("%s", error)
+            return
+        raise error
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._send(effect)
+                case Read():
+                    self._reader.read(topic_name(self._run, effect.stream), effect.partition, effect.position)
+                case StopReading():
+                    self._reader.stop(topic_name(self._run, effect.stream), effect.partition)
+                case PauseDeltas():
+                    self._groups[Stream.DELTAS].pause(effect.partitions)
+                case ResumeDeltas():
+                    self._groups[Stream.DELTAS].resume(effect.partitions)
+                case Finish():
+                    self.finished = effect
+
+    def _send(self, send: Send) -> None:
+        def delivered(error: BrokerError | None) -> None:
+            if error is not None:
+                self._failed.append(SendFailed(send, str(error)))
+
+        try:
+            self._producer.send(
+                topic_name(self._run, send.stream), send.partition, send.value, key=send.key, on_delivery=delivered
+            )
+        except BrokerError as error:
+            if not error.retriable:
+                raise
+            self._failed.append(SendFailed(send, str(error)))
+        self.counters[f"bytes_{send.stream}"] += 0 if send.value is None else len(send.value)
+
+    # -- closing -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> int:
+        """Stop reading, flush, and release every client; returns how many records were not delivered."""
+        for pump in (*self._groups.values(), self._reader):
+            pump.close(CLOSE_S)
+        undelivered = self._producer.close(CLOSE_S)
+        if undelivered:
+            log.error("%d records of run %s were not delivered within %.0f s", undelivered, self._run, CLOSE_S)
+        return undelivered
+
+
+def _stream(topic: str) -> Stream:
+    parsed = parse_topic(topic)
+    if parsed is None:
+        raise AssertionError(f"a record of topic {topic!r}, which nobody asked for")
+    return parsed[1]

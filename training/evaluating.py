@@ -1,0 +1,119 @@
+"""An evaluator: measure published versions on held-out data and report them to the run."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from driftline.broker.port import Broker
+from driftline.consumers.follower import Model
+from driftline.consumers.run_state import RunState
+from driftline.errors import IntegrityError
+from driftline.schemas.digests import model_digest, shard_digest
+from driftline.schemas.effects import Finish
+from driftline.schemas.layout import Layout
+from driftline.training.evaluation import evaluate
+from driftline.training.evaluator import EvaluatorSession
+from driftline.training.randomness import build_model
+from driftline.training.running import Running
+from driftline.training.task import Task
+
+PAUSE_S = 0.1
+"""Seconds between two looks for a new version."""
+
+EVERY_S = 1.0
+"""Seconds between two measurements, but for the final version, which is always measured."""
+
+
+def evaluate_run(
+    broker: Broker,
+    run: str,
+    name: str,
+    task: Task,
+    *,
+    stop: threading.Event,
+    watch: Callable[[RunState], None] | None = None,
+) -> tuple[Finish, RunState]:
+    """Follow a run until it ends or ``stop`` is set; measure versions as they come.
+
+    Args:
+        broker: where the run's topics are.
+        run: the run's name.
+        name: of this evaluator, unique in the run.
+        task: whose metrics are asked for.
+        stop: set it to end.
+        watch: called about ten times a second with the fold of the ledger, under the session's lock.
+
+    Returns:
+        How it ended, and the fold of the ledger with all evaluations in it.
+
+    Raises:
+        BrokerError: Kafka refuses to work with us.
+        IntegrityError: parameters that were measured are not those that the ledger names.
+    """
+    session = EvaluatorSession(name, os.urandom(16))
+    task.prepare()
+    measuring = _Measuring(task)
+    with Running(broker, run, session, name) as running:
+        while running.finished is None and not stop.is_set():
+            found = running.glance(lambda: measuring.next_model(session, watch))
+            if found is None:
+                stop.wait(PAUSE_S)
+                continue
+            metrics = measuring.measure(session, found)
+            running.telling(partial(session.report, found.version, metrics))
+        running.check()
+    measuring.check_digests(session.state)
+    return running.finished or Finish("stopped"), session.state
+
+
+class _Measuring:
+    """A model to load versions into, and the digests of what was loaded."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._model = build_model(task, 0)
+        self._data = task.data("test")
+        self._digests: dict[int, bytes] = {}
+        self._next_s = 0.0
+
+    def next_model(self, session: EvaluatorSession, watch: Callable[[RunState], None] | None) -> Model | None:
+        """Return the version to measure now, if any; under the session's lock."""
+        if watch is not None:
+            watch(session.state)
+        found = session.to_measure()
+        if found is None or session.finished is not None:
+            return None
+        final = session.state.config is not None and found.version >= session.state.config.steps
+        return found if final or time.monotonic() >= self._next_s else None
+
+    def measure(self, session: EvaluatorSession, found: Model) -> dict[str, float]:
+        """Measure a version, and keep the digest of the parameters that it was measured on."""
+        layout = session.state.layout
+        if layout is None:
+            raise AssertionError("a model without a layout")
+        self._digests[found.version] = parameters_digest(layout, found)
+        metrics = evaluate(self._task, self._model, layout, found.flat, self._data)
+        self._next_s = time.monotonic() + EVERY_S
+        return metrics
+
+    def check_digests(self, state: RunState) -> None:
+        """Hold what was measured against the digests in the ledger.
+
+        Raises:
+            IntegrityError: parameters that were read are not those that the ledger names.
+        """
+        for version, digest in self._digests.items():
+            recorded = state.states.get(version)
+            if recorded is not None and recorded.parameters != digest:
+                raise IntegrityError(
+                    f"parameters of version {version} were read with digest {digest.hex()}, "
+                    f"the ledger says {recorded.parameters.hex()}"
+                )
+
+
+def parameters_digest(layout: Layout, model: Model) -> bytes:
+    """Return the digest of all parameters, as the ledger records it."""
+    ranges = (layout.shard_range(shard) for shard in range(layout.shard_count))
+    return model_digest([shard_digest(model.flat[start:stop], {})[1] for start, stop in ranges])

@@ -1,0 +1,60 @@
+"""What a worker wants the run to be: the settings that a person chooses, before model and optimizer are known."""
+
+from dataclasses import dataclass
+
+from driftline.errors import UsageError
+from driftline.schemas.run_config import RuleConfig, RunConfig, check
+from driftline.training.data import steps_for_epochs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Settings of a run as chosen by a person.
+
+    Attributes:
+        run: the run's name.
+        workers: how many workers must be ready before version 1.
+        steps: the version at which the run ends; None with ``epochs``.
+        epochs: passes over the data instead of steps.
+        mode: ``sync`` in this release.
+        staleness: versions, 0 in mode ``sync``.
+        seed: of model, data order and everything random.
+        partitions: of the sharded topics.
+    """
+
+    run: str
+    workers: int = 3
+    steps: int | None = None
+    epochs: int | None = None
+    mode: str = "sync"
+    staleness: int = 0
+    seed: int = 0
+    partitions: int = 4
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise UsageError(
+                "say how long to train: either steps (versions) or epochs (passes over the data), not both"
+            )
+
+    def freeze(self, rule: RuleConfig, *, samples: int, batch_size: int) -> RunConfig:
+        """Return the configuration that `RunStart` records.
+
+        Raises:
+            ConfigError: lists every setting that is out of range.
+        """
+        steps = self.steps
+        if steps is None:
+            steps = steps_for_epochs(samples, max(self.workers, 1), batch_size, self.epochs or 0)
+        config = RunConfig(
+            name=self.run,
+            mode=self.mode,
+            staleness=self.staleness,
+            workers=self.workers,
+            steps=steps,
+            seed=self.seed,
+            partitions=self.partitions,
+            rule=rule,
+        )
+        check(config)
+        return config

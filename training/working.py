@@ -1,0 +1,131 @@
+"""A worker process: compute gradients as the session allows, until the run ends."""
+
+import logging
+import os
+import threading
+import time
+
+from driftline.broker.port import Broker
+from driftline.broker.topics import check_run_name, run_topics
+from driftline.consumers.follower import Model
+from driftline.producers.deltas import Gradient
+from driftline.schemas.effects import Effect, Finish
+from driftline.training.computing import Computing, Skipped
+from driftline.training.run_settings import RunSettings
+from driftline.training.running import Running
+from driftline.training.session import WorkerSession
+from driftline.training.task import Task
+
+log = logging.getLogger(__name__)
+
+
+def work(
+    broker: Broker,
+    settings: RunSettings,
+    name: str,
+    task: Task,
+    *,
+    stop: threading.Event,
+    patience_s: float = 600.0,
+) -> Finish:
+    """Train in this process until the run ends or ``stop`` is set.
+
+    Args:
+        broker: where the run's topics are; they are created if they are missing.
+        settings: the run as this worker would start it; an existing run must be the same.
+        name: of this worker, unique in the run.
+        task: what is trained.
+        stop: set it to leave the run in an orderly way.
+        patience_s: seconds to wait for the next clock before giving up.
+
+    Raises:
+        ConfigError: lists everything about model, optimizer and settings that cannot be trained.
+        WaitTimeout: nothing moved for ``patience_s``; says for whom.
+        BrokerError: Kafka refuses to work with us.
+    """
+    check_run_name(settings.run)
+    computing = Computing(task, settings)
+    create_topics(broker, settings)
+    session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16))
+    with Running(broker, settings.run, session, name) as running:
+        finish = _Worker(running, session, computing, stop, patience_s).run()
+        if finish is None:
+            running.telling(lambda: session.leave("stopped"))
+    return finish or Finish("stopped")
+
+
+def create_topics(broker: Broker, settings: RunSettings) -> None:
+    """Create the topics of a run, as far as they are missing."""
+    admin = broker.admin()
+    try:
+        admin.create(run_topics(settings.run, settings.partitions))
+    finally:
+        admin.close()
+
+
+class _Worker:
+    """The loop of one worker: wait for a clock, compute, contribute."""
+
+    def __init__(
+        self,
+        running: Running,
+        session: WorkerSession,
+        computing: Computing,
+        stop: threading.Event,
+        patience_s: float,
+    ) -> None:
+        self._running = running
+        self._session = session
+        self._computing = computing
+        self._stop = stop
+        self._patience_s = patience_s
+        self._waited_s = 0.0
+        self._start: int | None = None
+
+    def run(self) -> Finish | None:
+        """Work until the session finishes; None when ``stop`` was set first."""
+        began_s = time.monotonic()
+        while (model := self._next_model()) is not None:
+            self._one_clock(model)
+            self._session.waiting_share = self._waited_s / max(time.monotonic() - began_s, 1e-9)
+        return self._running.finished
+
+    def _next_model(self) -> Model | None:
+        from_s = time.monotonic()
+        model = self._running.asking(
+            self._session.may_start, stop=self._stop, timeout_s=self._patience_s, whom=self._session.waiting_for
+        )
+        self._waited_s += time.monotonic() - from_s
+        return model
+
+    def _one_clock(self, model: Model) -> None:
+        session, first_names = self._session, self._session.state.first_names
+        if self._start is None:
+            self._start = self._starts_before()
+            note = self._computing.note(session.name, first_names)
+            if note:
+                log.warning("%s", note)
+        cursor = session.pace
+        found = self._computing.gradient(
+            model,
+            worker=session.name,
+            start=self._start,
+            cursor=cursor,
+            clock=session.clock + 1,
+            first_names=first_names,
+        )
+        if isinstance(found, Skipped):
+            log.warning("batch %d is skipped: %s", cursor, found.reason)
+        self._running.telling(lambda: self._spend(model, found, cursor))
+
+    def _spend(self, model: Model, found: Gradient | Skipped, cursor: int) -> list[Effect]:
+        if self._session.finished is not None or self._session.group is None:
+            return []  # removed, or over, while we computed
+        if isinstance(found, Skipped):
+            return self._session.skip(model, cursor, found.reason)
+        return self._session.contribute(model, found)
+
+    def _starts_before(self) -> int:
+        """How many earlier starts of this worker the ledger holds."""
+        starts = [start for worker, start in self._session.state.joined if worker == self._session.name]
+        return starts.index(self._session.incarnation)
