@@ -113,10 +113,13 @@ def test_every_command_explains_itself_without_torch(scripts: Path, tmp_path: Pa
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_missing_extra_is_named(scripts: Path, tmp_path: Path) -> None:
-    """Training without torch ends as a wrong set-up, with the line that mends it."""
-    done = run(scripts / "driftline", "train", "digits", cwd=tmp_path)
+@pytest.mark.parametrize(("command", "extra"), [("train digits", "train"), ("broker start", "embedded")])
+def test_a_missing_extra_is_named_before_anything_is_done(
+    scripts: Path, tmp_path: Path, command: str, extra: str
+) -> None:
+    """It ends as a wrong set-up, with the line that mends it, and leaves nothing behind."""
+    done = run(scripts / "driftline", *command.split(), cwd=tmp_path)
     assert done.returncode == 2
-    assert "pip install 'driftline[" in done.stderr
+    assert f"python -m pip install 'driftline[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []

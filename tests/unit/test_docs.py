@@ -74,7 +74,9 @@ def test_a_documented_command_and_its_options_are_real(command: Shown) -> None:
     assert complaint(command.words[1:]) is None
 
 
-@pytest.mark.parametrize("line", ["trian digits", "--loud status", "status --no-such-option", "runs list x y z"])
+@pytest.mark.parametrize(
+    "line", ["trian digits", "--loud broker", "broker strat", "broker start --no-such", "broker start x"]
+)
 def test_a_wrong_command_would_be_found(line: str) -> None:
     """The check above can fail."""
     assert complaint(line.split()) is not None

@@ -1,8 +1,11 @@
 """The command line's own promises: it answers at once, and every ending has its exit code."""
 
 import errno
+import json
+import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -21,6 +24,15 @@ from driftline.errors import (
     UsageError,
     WaitTimeout,
 )
+
+
+@pytest.fixture(autouse=True)
+def _logging_is_put_back() -> Iterator[None]:
+    """The command sets up the process's logging, and in a test the process is everybody's."""
+    logger = logging.getLogger("driftline")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 def ending_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:
@@ -93,6 +105,36 @@ def test_a_broken_pipe_that_is_not_the_output_is_shown(fault: Exception, monkeyp
     assert result.exit_code == 1
     assert type(fault).__name__ in result.stderr
     assert "Traceback" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"), [([], "WARNING"), (["-v"], "INFO"), (["-vv"], "DEBUG"), (["-vvvv"], "DEBUG")]
+)
+def test_verbosity_sets_how_much_is_logged(flags: list[str], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but warnings unless asked for."""
+
+    @click.command
+    def status() -> None:
+        logging.getLogger("driftline.x").info("seen %d", 3)
+
+    monkeypatch.setattr(LazyGroup, "get_command", lambda *_: status)
+    result = CliRunner().invoke(main, [*flags, "--log-json", "status"])
+    assert logging.getLogger("driftline").level == getattr(logging, level)
+    assert [json.loads(line)["message"] for line in result.stderr.splitlines()] == (["seen 3"] if flags else [])
+    assert result.stdout == ""
+
+
+def test_details_show_where_an_error_of_ours_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message comes last, after the traceback that -vv asks for."""
+
+    @click.command
+    def status() -> None:
+        raise IntegrityError("m")
+
+    monkeypatch.setattr(LazyGroup, "get_command", lambda *_: status)
+    result = CliRunner().invoke(main, ["-vv", "status"])
+    assert "Traceback" in result.stderr
+    assert result.stderr.endswith("\ndriftline: m\n")
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("trian", "train"), ("stats", "status"), ("run", "runs")])
