@@ -56,7 +56,8 @@ def payload_view(record: str, payload: object) -> npt.NDArray[np.uint8]:
 
 
 def _not_encodable(path: str, value: object, reason: str) -> NotEncodable:
-    return NotEncodable(f"{path}: {_SHORT.repr(value)} {reason}")
+    shown = " ".join(_SHORT.repr(value).split())  # an array's repr has line breaks
+    return NotEncodable(f"{path}: {shown} {reason}")
 
 
 def _check(shape: Shape) -> Check:

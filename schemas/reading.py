@@ -84,9 +84,12 @@ def _array(shape: Shape) -> Read:
         items: list[Any] = []
         count, end, at = _block(data, at, smallest)
         while count:
-            for _ in range(count):
-                item, at = read_item(data, at)
-                items.append(item)
+            try:
+                for _ in range(count):
+                    item, at = read_item(data, at)
+                    items.append(item)
+            except Unreadable as broken:
+                raise broken.inside(f"[{len(items)}]") from None
             _check_block_end(at, end)
             count, end, at = _block(data, at, smallest)
         return tuple(items), at
