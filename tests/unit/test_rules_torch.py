@@ -39,7 +39,7 @@ def by_torch(rule: RuleConfig, masters: FloatArray, story: Sequence[tuple[FloatA
         {"params": [p for p, s in zip(parameters, layout.segments, strict=True) if s.group == index], **torch_group(g)}
         for index, g in enumerate(rule.groups)
     ]
-    optimizer = TORCH[rule.name](groups, foreach=False)  # type: ignore[arg-type, operator]
+    optimizer = TORCH[rule.name](groups, foreach=False)
     for gradient, absent, learning_rates in story:
         for parameter, segment in zip(parameters, layout.segments, strict=True):
             gone = segment.name == absent
@@ -106,5 +106,5 @@ def test_rules_follow_torch_optim(rule: RuleConfig, seed: int) -> None:
 def test_defaults_are_those_of_torch_optim(name: str) -> None:
     """A script that leaves a setting out means torch's default."""
     (group,) = with_defaults(RuleConfig(name=name, groups=({},))).groups
-    theirs = TORCH[name]([torch.nn.Parameter(torch.zeros(1))]).defaults  # type: ignore[operator]
+    theirs = TORCH[name]([torch.nn.Parameter(torch.zeros(1))]).defaults
     assert torch_group(group) == {word: theirs[word] for word in torch_group(group)}

@@ -117,9 +117,10 @@ def test_tensors_are_copies_with_the_master_first() -> None:
     target = shard()
     tensors = target.tensors()
     assert list(tensors) == ["master", "exp_avg", "exp_avg_sq"]
-    before = tensors["master"].tobytes()
+    before = {name: values.tobytes() for name, values in tensors.items()}
     target.apply(1, [(ONE, numbers("g", 9), ALL)], [0.1, 0.1], 1.0)
-    assert tensors["master"].tobytes() == before != target.masters.tobytes()
+    assert {name: values.tobytes() for name, values in tensors.items()} == before
+    assert all(values.tobytes() != before[name] for name, values in target.tensors().items())
     with pytest.raises(ValueError, match="read-only"):
         target.masters[0] = 0.0
 
@@ -195,6 +196,15 @@ def test_overflow_of_the_sum_is_found_although_each_gradient_is_finite() -> None
     huge = np.full(4, 3e38, np.float32)
     with pytest.raises(NonFiniteState, match="'w'"):
         target.apply(1, [(ONE, huge, [True])] * 2, [0.1], 1.0)
+
+
+@pytest.mark.parametrize("beta", ["beta1", "beta2"])
+def test_a_rate_too_small_to_correct_by_stops_the_shard(beta: str) -> None:
+    """1 - (1 - beta) rho can round to 1, and then nothing would ever move: better said than silently so."""
+    rule = RuleConfig(name="adamw", groups=({beta: 1 - 2**-53},))
+    target = Shard(cut([("w", 4, 0)]), rule, 0, np.zeros(4, np.float32))
+    with pytest.raises(NonFiniteState, match="'w'"):
+        target.apply(1, [(ONE, np.ones(4, np.float32), [True])], [0.1], 0.5)
 
 
 def test_groups_have_their_own_rate_and_settings() -> None:

@@ -16,7 +16,6 @@ from driftline.errors import RunRefused
 from driftline.schemas.run_config import RuleConfig
 from tests.unit.shard_models import cut
 
-
 UPWARD = {"x86_64": 0x800, "aarch64": 0x40_0000, "arm64": 0x40_0000}
 """FE_UPWARD of <fenv.h>, by machine."""
 
@@ -72,13 +71,18 @@ def test_a_thread_started_by_a_flushing_one_is_restored_too() -> None:
     """Threads inherit the mode, so every shard thread calls the guard for itself."""
 
     def child() -> object:
-        results: list[object] = []
-        thread = threading.Thread(target=lambda: results.append((flush_to_zero.require_denormals(), denormal_bits())))
+        results: list[bytes] = []
+
+        def run() -> None:
+            flush_to_zero.require_denormals()
+            results.append(denormal_bits())
+
+        thread = threading.Thread(target=run)
         thread.start()
         thread.join()
-        return results[0]
+        return results
 
-    assert in_a_flushing_thread(child) == (None, denormal_bits())
+    assert in_a_flushing_thread(child) == [denormal_bits()]
 
 
 def test_a_thread_that_cannot_be_restored_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
