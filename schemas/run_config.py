@@ -116,7 +116,7 @@ def check(config: RunConfig) -> None:
     ]
     if config.mode not in MODES:
         problems.append(f"mode: {config.mode!r} is not one of {', '.join(MODES)}")
-    if config.mode == "sync" and config.staleness != 0:
+    if config.mode == "sync" and isinstance(config.staleness, int) and config.staleness > 0:
         problems.append(f"staleness: {config.staleness!r} contradicts mode sync, which is staleness 0")
     if not (_is_number(config.tick_interval_s) and MIN_TICK_S <= config.tick_interval_s <= MAX_TICK_S):
         problems.append(
