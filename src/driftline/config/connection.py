@@ -1,0 +1,140 @@
+"""Which Kafka to use: the one at the given addresses, or the one of ``$DRIFTLINE_HOME``."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.config.pairs import read_pairs
+from driftline.config.problems import Problems
+from driftline.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from driftline.broker.embedded import EmbeddedBroker
+
+CONNECT_TIMEOUT_S = 10.0
+_ANY_ADDRESS = "127.0.0.1:9"
+"""Stands for the address of a broker that is still to be started, while the other settings are checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A Kafka that answers, and its address."""
+
+    broker: KafkaBroker
+    bootstrap_servers: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Connection:
+    """How to find Kafka.
+
+    Attributes:
+        home: ``$DRIFTLINE_HOME``; its broker is used when no address is given.
+        bootstrap_servers: ``host:port``, several separated by commas, or None.
+        properties: passed on to librdkafka; may hold secrets, so this object shows none of it.
+        timeout_s: how long Kafka may take to answer at first.
+    """
+
+    home: Path
+    bootstrap_servers: str | None = None
+    properties: Mapping[str, str] | None = None
+    timeout_s: float = CONNECT_TIMEOUT_S
+
+    def settings(self, bootstrap_servers: str) -> KafkaSettings:
+        """Return the settings of Kafka clients.
+
+        Raises:
+            ConfigError: lists everything wrong with the address and the properties.
+        """
+        return KafkaSettings(bootstrap_servers, properties=dict(self.properties or {}))
+
+    def reach(self, bootstrap_servers: str) -> Reached:
+        """Return the Kafka at these addresses if it answers.
+
+        Raises:
+            BrokerUnreachable: it does not, within ``timeout_s``; names the addresses.
+        """
+        broker = KafkaBroker(self.settings(bootstrap_servers))
+        broker.check(self.timeout_s)
+        return Reached(broker, bootstrap_servers)
+
+    @contextmanager
+    def running(self) -> Iterator[Reached]:
+        """Use a Kafka that runs already.
+
+        Raises:
+            UsageError: no address is given and the broker of this home does not run.
+        """
+        if self.bootstrap_servers is not None:
+            yield self.reach(self.bootstrap_servers)
+            return
+        embedded = self._embedded(_quiet)
+        if not embedded.status().running:
+            raise UsageError(
+                f"no Kafka: no --bootstrap-servers are given (nor DRIFTLINE_BOOTSTRAP_SERVERS), and the broker of "
+                f"{self.home} is not running; start it with: driftline broker start --home {self.home}"
+            )
+        with _used(embedded):
+            yield self.reach(embedded.bootstrap_servers)
+
+    @contextmanager
+    def readable(self, report: "Callable[[str], None]") -> Iterator[Reached]:
+        """Use a Kafka that runs, or start the broker of this home for as long as it is read.
+
+        Raises:
+            UsageError: no address is given and this home never had a broker, so there is nothing to read.
+        """
+        embedded = self._embedded(report)
+        if self.bootstrap_servers is None and embedded.status().bootstrap_servers is None:
+            raise UsageError(
+                f"there are no runs in {self.home}: it has no broker yet. `driftline train digits` makes a run, "
+                f"--bootstrap-servers names another Kafka, --home another folder"
+            )
+        with self.started(report) as reached:
+            yield reached
+
+    @contextmanager
+    def started(self, report: "Callable[[str], None]") -> Iterator[Reached]:
+        """Use a Kafka that runs, or start the broker of this home; it is stopped again if nobody else uses it."""
+        if self.bootstrap_servers is not None:
+            yield self.reach(self.bootstrap_servers)
+            return
+        embedded = self._embedded(report)
+        if not embedded.status().running:
+            report(f"starting the Kafka of {self.home}")
+        with _used(embedded):
+            yield self.reach(embedded.bootstrap_servers)
+
+    def _embedded(self, report: "Callable[[str], None]") -> "EmbeddedBroker":
+        from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - not needed with a given address
+
+        return EmbeddedBroker(self.home, report=report)
+
+
+@contextmanager
+def _used(embedded: "EmbeddedBroker") -> Iterator[None]:
+    embedded.start()
+    try:
+        yield
+    finally:
+        embedded.release()
+
+
+def _quiet(_line: str) -> None:
+    """Say nothing."""
+
+
+def read_connection(
+    *, home: Path, bootstrap_servers: str | None, kafka_properties: Iterable[str], timeout_s: float, problems: Problems
+) -> Connection:
+    """Return the connection that the options ask for, checked as far as possible without connecting."""
+    properties = read_pairs("--kafka-property", kafka_properties, problems)
+    connection = Connection(home, bootstrap_servers, properties, timeout_s)
+    address = _ANY_ADDRESS if bootstrap_servers is None else bootstrap_servers
+    problems.attempt(lambda: connection.settings(address), KafkaSettings(_ANY_ADDRESS))
+    return connection

@@ -1,0 +1,37 @@
+"""Names of workers and servers: what is legal, and what they are when nobody chooses."""
+
+import os
+import socket
+
+from driftline.errors import UsageError
+
+MAX_NAME_CHARS = 64
+
+
+def check_member_name(name: str, role: str) -> str:
+    """Return ``name`` if a worker or server can be called so.
+
+    Raises:
+        UsageError: names the value, the rule and an example.
+    """
+    legal = (
+        1 <= len(name) <= MAX_NAME_CHARS
+        # Neither control characters nor lone surrogates are printable.
+        and name.isprintable()
+        and name == name.strip()
+        and not name.startswith(".")
+        and not set(name) & {"/", "\\"}
+    )
+    if legal:
+        return name
+    shown = repr(name) if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]!r}… ({len(name)} characters)"
+    raise UsageError(
+        f'{role} name {shown} is not usable: it must have 1 to {MAX_NAME_CHARS} printable characters, without "/" and '
+        f'"\\", no "." as the first and no space as the first or last; an example is "{role}-1"'
+    )
+
+
+def own_name(role: str) -> str:
+    """Return a name that no other process of this role has, and that says where it runs."""
+    host = "".join(letter for letter in socket.gethostname().partition(".")[0] if letter.isalnum() or letter == "-")
+    return f"{role}-{host[:32] or 'host'}-{os.getpid()}"

@@ -1,0 +1,56 @@
+"""Collecting what is wrong, so that a person sees all of it at once."""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from driftline.errors import ConfigError, UsageError
+
+T = TypeVar("T")
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_MAX_DIGITS = 40
+"""More than that is no number that anybody means, and Python itself refuses to read very long ones."""
+
+
+class Problems:
+    """Everything found wrong so far; `check` raises it as one error."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, problem: str) -> None:
+        """Note one problem."""
+        self.found.append(problem)
+
+    def attempt(self, make: Callable[[], T], instead: T) -> T:
+        """Return what ``make`` returns; if it refuses, note its problems and return ``instead``."""
+        try:
+            return make()
+        except ConfigError as error:
+            self.found += error.problems
+        except UsageError as error:
+            self.found.append(str(error))
+        return instead
+
+    def whole(self, option: str, text: str, low: int, high: int, *, zero: str = "") -> int:
+        """Read a whole number from ``low`` to ``high``; ``zero`` says what is wrong with 0, if it is."""
+        number = int(text) if _WHOLE.fullmatch(text) and len(text) <= _MAX_DIGITS else None
+        if number is not None and low <= number <= high:
+            return number
+        said = f"{zero}: give" if number == 0 and zero else f"{_short(text)!r} is not"
+        self.found.append(f"{option}: {said} a whole number from {low} to {high}")
+        return low
+
+    def check(self) -> None:
+        """Return if nothing was wrong.
+
+        Raises:
+            ConfigError: holds every problem.
+        """
+        if self.found:
+            raise ConfigError(self.found)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_DIGITS else f"{text[:_MAX_DIGITS]}…"

@@ -1,0 +1,90 @@
+"""From the words of a command line to the settings of a run."""
+
+import difflib
+from dataclasses import dataclass
+
+from driftline.broker.topics import check_run_name
+from driftline.config.problems import Problems
+from driftline.errors import UsageError
+from driftline.schemas.run_config import MODES, TOP_SEED
+from driftline.training.run_settings import RunSettings
+from driftline.training.task import load_task
+from driftline.training.tasks import BUILT_IN
+
+DEFAULT_STEPS = 300
+_LATER_MODES = ("ssp", "async", "buffered", "allreduce")
+_MAX_WORKERS = 10_000
+_MAX_STALENESS = 1_000_000
+_MAX_STEPS = 2**53
+_MAX_EPOCHS = 1_000_000
+_MAX_PARTITIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWords:
+    """Settings of a run as somebody typed them; None is what was left out."""
+
+    workers: str
+    steps: str | None
+    epochs: str | None
+    mode: str
+    staleness: str
+    seed: str
+    partitions: str
+
+    def read(self, run: str, problems: Problems) -> RunSettings:
+        """Return the settings, or anything at all once ``problems`` has grown."""
+        steps, epochs = self._length(problems)
+        self._check_mode(problems)
+        problems.attempt(lambda: check_run_name(run), "")
+        return RunSettings(
+            run=run,
+            workers=problems.whole("--workers", self.workers, 1, _MAX_WORKERS, zero="zero workers compute nothing"),
+            steps=steps,
+            epochs=epochs,
+            mode=self.mode,
+            staleness=self._staleness(problems),
+            seed=problems.whole("--seed", self.seed, 0, TOP_SEED),
+            partitions=problems.whole("--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero hold nothing"),
+        )
+
+    def _length(self, problems: Problems) -> tuple[int | None, int | None]:
+        if self.steps is not None and self.epochs is not None:
+            problems.add("--steps and --epochs: both say how long to train; give one of them")
+        if self.epochs is not None:
+            return None, problems.whole("--epochs", self.epochs, 1, _MAX_EPOCHS, zero="zero passes train nothing")
+        if self.steps is not None:
+            return problems.whole("--steps", self.steps, 1, _MAX_STEPS, zero="zero steps train nothing"), None
+        return DEFAULT_STEPS, None
+
+    def _check_mode(self, problems: Problems) -> None:
+        if self.mode in MODES:
+            return
+        later = "is still to come" if self.mode in _LATER_MODES else "is no mode"
+        near = difflib.get_close_matches(self.mode, MODES, n=1)
+        problems.add(f"--mode: {self.mode!r} {later}; {near[0] if near else ', '.join(MODES)} is what there is")
+
+    def _staleness(self, problems: Problems) -> int:
+        staleness = problems.whole("--staleness", self.staleness, 0, _MAX_STALENESS)
+        if staleness and self.mode == "sync":
+            problems.add(f"--staleness: {staleness} contradicts mode sync, which is staleness 0")
+        return staleness
+
+
+def check_task(spec: str) -> None:
+    """Refuse a task that cannot be one, without importing anything of it.
+
+    Raises:
+        UsageError: there is no such built-in task, or the words say no place.
+    """
+    if not spec or spec.startswith(":") or spec.endswith(":"):
+        raise UsageError(f"task {spec!r}: write a built-in name ({', '.join(sorted(BUILT_IN))}) or file.py:Attribute")
+    if ":" not in spec and spec not in BUILT_IN:
+        load_task(spec)  # says what is wrong; only a built-in name or a place is ever imported
+
+
+def default_run_name(spec: str) -> str:
+    """Return a legal name for runs of a task: that of a built-in task, or of the attribute."""
+    name = spec.rpartition(":")[2].rpartition(".")[2].lower()
+    legal = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name).strip("-")
+    return legal[:64] or "run"
