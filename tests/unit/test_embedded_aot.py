@@ -1,0 +1,92 @@
+"""The ahead-of-time cache: offered only when it is finished, fitting and unchanged."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from driftline.broker.embedded import aot, java, prepare
+from driftline.broker.embedded.filelock import FileLock
+
+CONTENT = b"cache" * 100
+
+
+@pytest.fixture
+def class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two jars, a Java runtime and an empty cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(java, "java_home", lambda: tmp_path)
+    (tmp_path / "release").write_text('JAVA_VERSION="25"')
+    jars = [tmp_path / "a.jar", tmp_path / "b.jar"]
+    for jar in jars:
+        jar.write_bytes(b"jar")
+    monkeypatch.setattr(prepare, "ensure_jars", lambda _report: jars)
+    return jars
+
+
+def made(class_path: list[Path]) -> Path:
+    """Put a finished cache in its place."""
+    path = aot.aot_path(class_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(CONTENT)
+    aot.seal(path)
+    return path
+
+
+def test_there_is_none_at_first(class_path: list[Path]) -> None:
+    """And that is no error."""
+    assert aot.find(class_path) is None
+    assert aot.options(None) == []
+
+
+def test_a_finished_one_is_found(class_path: list[Path]) -> None:
+    """And becomes one JVM option."""
+    path = made(class_path)
+    assert aot.find(class_path) == path
+    assert aot.options(path) == [f"-XX:AOTCache={path}"]
+
+
+def test_an_unfinished_one_is_not_used(class_path: list[Path]) -> None:
+    """A maker that died half-way leaves no seal."""
+    path = aot.aot_path(class_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(CONTENT)
+    assert aot.find(class_path) is None
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", [CONTENT[:-1], b"x" * len(CONTENT), b""])
+def test_a_changed_one_is_dropped(class_path: list[Path], content: bytes) -> None:
+    """Cut, or of the same size with other bytes: a JVM might crash on it."""
+    path = made(class_path)
+    path.write_bytes(content)
+    os.utime(path, ns=(1, 1))
+    assert aot.find(class_path) is None
+    assert not path.exists()
+
+
+def test_another_java_another_jar_or_a_touched_jar_is_another_cache(class_path: list[Path], tmp_path: Path) -> None:
+    """The JVM would refuse the old one, so it is never offered."""
+    names = {aot.aot_path(class_path), aot.aot_path(class_path[::-1]), aot.aot_path(class_path[:1])}
+    os.utime(class_path[0], ns=(1, 1))
+    names.add(aot.aot_path(class_path))
+    (tmp_path / "release").write_text('JAVA_VERSION="26"')
+    names.add(aot.aot_path(class_path))
+    assert len(names) == 5
+
+
+def test_two_makers_do_not_collide(class_path: list[Path]) -> None:
+    """The second one says so and leaves; nothing is started."""
+    lines: list[str] = []
+    aot.aot_dir().mkdir(parents=True)
+    with FileLock(aot.aot_dir() / "make.lock") as other:
+        assert other.try_acquire()
+        assert prepare.prepare(lines.append) is None
+    assert lines == ["another process is making the ahead-of-time cache"]
+    assert class_path
+
+
+def test_a_finished_one_is_not_made_again(class_path: list[Path]) -> None:
+    """Preparing twice is free."""
+    path = made(class_path)
+    assert prepare.prepare() == path

@@ -1,0 +1,244 @@
+"""Files, ports, locks and process ids: what must not be believed, and what must be kept."""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from driftline.broker.embedded import ports, process
+from driftline.broker.embedded.address import settle
+from driftline.broker.embedded.filelock import FileLock
+from driftline.broker.embedded.paths import Layout, make_dir
+from driftline.broker.embedded.report import quiet
+from driftline.broker.embedded.state import (
+    Launch,
+    NodeAddress,
+    load_cluster,
+    load_launch,
+    new_cluster,
+    save_cluster,
+    save_launch,
+)
+from driftline.errors import EmbeddedBrokerError
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """Take a port that a broker could have chosen."""
+    port = ports.choose()
+    with socket.create_server(("127.0.0.1", port)):
+        yield port
+
+
+@contextmanager
+def sleeper(*arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a process that does nothing and bears ``arguments`` on its command line."""
+    with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)", *arguments]) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def no() -> bool:
+    """Refuse to move."""
+    return False
+
+
+def yes() -> bool:
+    """Agree to move."""
+    return True
+
+
+def test_a_cluster_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Also one of three nodes, all of whose ports differ."""
+    cluster = new_cluster(nodes=3)
+    save_cluster(tmp_path / "cluster.json", cluster)
+    assert load_cluster(tmp_path / "cluster.json") == cluster
+    used = [port for node in cluster.nodes for port in (node.broker_port, node.controller_port)]
+    assert len(set(used)) == 6
+    assert cluster.bootstrap_servers.count(",") == 2
+
+
+def test_ports_lie_where_no_client_connection_gets_its_own() -> None:
+    """Else a client that waits for the broker could take the broker's port."""
+    assert all(port < 32768 for node in new_cluster(nodes=3).nodes for port in (node.broker_port, node.controller_port))
+
+
+def test_cluster_ids_do_not_look_like_options() -> None:
+    """The format tool would take one that begins with a dash for an option."""
+    ids = {new_cluster().cluster_id for _ in range(50)}
+    assert all(len(one) == 22 and one[0] != "-" for one in ids)
+    assert len(ids) == 50
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster_id": "x"}', '{"cluster_id": "x", "nodes": [{"id": 1}]}'])
+def test_a_damaged_cluster_file_is_named_and_never_replaced(tmp_path: Path, text: str) -> None:
+    """Choosing anew would part the data from its cluster id."""
+    path = tmp_path / "cluster.json"
+    path.write_text(text)
+    with pytest.raises(EmbeddedBrokerError, match=r"cluster\.json cannot be used"):
+        load_cluster(path)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "null", '{"pid": "x", "token": "t", "aot": true}'])
+def test_a_damaged_process_file_says_nothing(tmp_path: Path, text: str) -> None:
+    """No process is held for ours because of it."""
+    (tmp_path / "process.json").write_text(text)
+    assert load_launch(tmp_path / "process.json") is None
+
+
+def test_a_free_address_is_kept() -> None:
+    """Same ports, start after start."""
+    kept = new_cluster().nodes[0]
+    assert settle(kept, None, 0.0, may_move=no, report=quiet) == kept
+
+
+def test_a_taken_port_is_named_with_the_way_out() -> None:
+    """When clients may be waiting there, the broker does not go elsewhere."""
+    with listening() as port, pytest.raises(EmbeddedBrokerError, match=rf"port {port} .*--port"):
+        settle(NodeAddress(1, port, ports.choose({port})), None, 0.0, may_move=no, report=quiet)
+
+
+def test_a_taken_port_is_left_when_nobody_waits_there() -> None:
+    """And the move is reported."""
+    lines: list[str] = []
+    with listening() as port:
+        moved = settle(NodeAddress(1, port, ports.choose({port})), None, 0.0, may_move=yes, report=lines.append)
+    assert moved.broker_port != port
+    assert str(port) in lines[0]
+    assert str(moved.broker_port) in lines[0]
+
+
+def test_a_taken_controller_port_changes_alone() -> None:
+    """Clients never see it, so their address stays."""
+    with listening() as taken:
+        kept = NodeAddress(1, ports.choose({taken}), taken)
+        moved = settle(kept, None, 0.0, may_move=no, report=quiet)
+    assert moved.broker_port == kept.broker_port
+    assert moved.controller_port != taken
+
+
+def test_a_port_that_is_asked_for_is_used() -> None:
+    """Even when it was the controller's until now."""
+    kept = new_cluster().nodes[0]
+    assert settle(kept, kept.controller_port, 0.0, may_move=no, report=quiet).broker_port == kept.controller_port
+
+
+def test_a_port_is_given_time_to_become_free() -> None:
+    """A process that was just killed still holds it for a moment."""
+    with socket.create_server(("127.0.0.1", port := ports.choose())):
+        assert ports.still_taken([port], 0.1) == [port]
+    assert ports.still_taken([port], 1.0) == []
+
+
+def test_our_process_is_known_by_its_token() -> None:
+    """The same id with another command line is somebody else's: an id that was used again."""
+    token = secrets.token_hex(16)
+    with sleeper(token) as child:
+        ours, reused = Launch(child.pid, token, aot=False), Launch(child.pid, secrets.token_hex(16), aot=False)
+        assert process.is_running(ours)
+        assert not process.is_running(reused)
+
+
+def test_a_process_of_somebody_else_is_never_signalled() -> None:
+    """Not even when our id file names it."""
+    with sleeper() as stranger:
+        assert not process.send(Launch(stranger.pid, secrets.token_hex(16), aot=False), signal.SIGKILL)
+        assert stranger.poll() is None
+
+
+def test_a_dead_process_that_nobody_collected_is_dead() -> None:
+    """A container's first process may never collect the JVM."""
+    token = secrets.token_hex(16)
+    with sleeper(token) as child:
+        child.kill()
+        deadline = time.monotonic() + 5
+        while process.is_running(Launch(child.pid, token, aot=False)):
+            assert time.monotonic() < deadline
+
+
+def test_ps_and_proc_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way for macOS gives the same answers, where a ps is installed."""
+    monkeypatch.setattr(process, "_inspect", process._inspect_ps)
+    token = secrets.token_hex(16)
+    with sleeper(token) as child:
+        if process._inspect_ps(child.pid) is None:
+            pytest.skip("no ps on this machine")
+        assert process.is_running(Launch(child.pid, token, aot=False))
+        assert not process.is_running(Launch(child.pid, "another", aot=False))
+    assert not process.is_running(Launch(child.pid, token, aot=False))
+
+
+def test_a_process_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Id, token and cache."""
+    launch = Launch(42, "token", aot=True)
+    save_launch(tmp_path / "process.json", launch)
+    assert load_launch(tmp_path / "process.json") == launch
+
+
+def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
+    """Also when the holder is killed, and the file stays."""
+    path = tmp_path / "change.lock"
+    hold = "import fcntl,sys,time; f=open(sys.argv[1],'w'); fcntl.flock(f,fcntl.LOCK_EX); print(flush=True); "
+    hold += "time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-S", "-c", hold, str(path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert not FileLock(path).try_acquire()
+        with pytest.raises(EmbeddedBrokerError, match=r"gave up waiting for the other one.*change\.lock"):
+            FileLock(path).acquire(time.monotonic() + 0.1, "the other one")
+        holder.kill()
+        with FileLock(path).acquire(time.monotonic() + 5, "the other one") as lock:
+            assert lock.held
+    assert path.exists()
+
+
+def test_users_share_and_the_last_one_is_alone(tmp_path: Path) -> None:
+    """Shared with others, exclusive only without them."""
+    first, second = FileLock(tmp_path / "users"), FileLock(tmp_path / "users")
+    assert first.try_acquire(shared=True)
+    assert second.try_acquire(shared=True)
+    assert not first.try_acquire()
+    second.release()
+    assert first.try_acquire()
+    first.release()
+
+
+def test_an_unusable_home_is_named(tmp_path: Path) -> None:
+    """With the variable that moves it."""
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(EmbeddedBrokerError, match=r"home/broker.*cannot be written.*DRIFTLINE_HOME"):
+        make_dir(Layout.of(tmp_path / "home").root, "the broker's state")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_home_is_named(tmp_path: Path) -> None:
+    """With the reason that the system gives."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(EmbeddedBrokerError, match="Permission denied"):
+        make_dir(tmp_path / "broker", "the broker's state")
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Kafka fails with all of its log directories."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 5 << 20}))
+    with pytest.raises(EmbeddedBrokerError, match=r"5 MiB free, at least 64 MiB"):
+        make_dir(tmp_path, "the broker's state")
+
+
+def test_two_spellings_of_a_home_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative, absolute, or by way of a link."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert Layout.of(Path("link")) == Layout.of(Path("real")) == Layout.of(tmp_path / "real")
