@@ -4,7 +4,6 @@ All digests are 32 bytes and are compared as bytes: NaN and -0.0 differ from oth
 """
 
 import hashlib
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from driftline.schemas.codec import MARKER, PREFIX_BYTES, encode
 from driftline.schemas.records import NO_HASH, PayloadRecord
+from driftline.schemas.tensors import encode_fp32
 
 Encoded: TypeAlias = bytes | memoryview | npt.NDArray[np.uint8]
 
@@ -111,6 +111,4 @@ def _view(encoded: Encoded) -> memoryview:
 def _fp32_bytes(name: str, array: npt.NDArray[Any]) -> memoryview:
     if array.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"{name}: {array.dtype}, not float32; another type would have another digest")
-    if array.dtype.byteorder == ">" or (array.dtype.isnative and sys.byteorder == "big"):
-        array = array.astype("<f4")
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return encode_fp32(array).data
