@@ -4,9 +4,11 @@ The optimizer object of a task is read, never stepped: the servers apply the rul
 rule they know can be taken, and every number that decides a step is read here.
 """
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn, optim
@@ -14,6 +16,9 @@ from torch import nn, optim
 from driftline.consumers.rules import check_rule
 from driftline.errors import ConfigError
 from driftline.schemas.run_config import RuleConfig
+
+if TYPE_CHECKING:
+    from driftline.training.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,33 @@ class _Reading:
     rule: str
     numbers: Callable[[Mapping[str, Any]], dict[str, float]]
     refused: tuple[str, ...]
+
+
+def build_optimizer(task: "Task", model: nn.Module) -> optim.Optimizer:
+    """Build the task's optimizer without importing torch's compiler, which a new optimizer otherwise does.
+
+    That import is most of the start of a worker that trains a small model, and this optimizer never steps.
+    """
+    with _without_compiler():
+        return task.optimizer(model)
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    # torch takes a function's mark as "already kept from the compiler" and then calls the function as it is. Where
+    # torch has no such mark, or the compiler is there already, nothing is gained and nothing changes.
+    inner = getattr(optim.Optimizer.add_param_group, "__wrapped__", None)
+    if inner is None or "torch._dynamo" in sys.modules or hasattr(inner, _MARK):
+        yield
+        return
+    setattr(inner, _MARK, inner)
+    try:
+        yield
+    finally:
+        delattr(inner, _MARK)
+
+
+_MARK = "__dynamo_disable"
 
 
 def rule_of(optimizer: optim.Optimizer) -> RuleConfig:

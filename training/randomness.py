@@ -112,4 +112,5 @@ def set_torch_defaults(threads: int = 1) -> None:
     # cuBLAS reads this when it starts; without it its results may differ between two runs.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    # The same switch as use_deterministic_algorithms(True, warn_only=True), which also imports all of torch's compiler.
+    torch.set_deterministic_debug_mode("warn")

@@ -81,4 +81,4 @@ def test_torch_defaults_are_one_thread_and_deterministic() -> None:
         assert torch.is_deterministic_algorithms_warn_only_enabled()
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(mode=False)
+        torch.set_deterministic_debug_mode("default")

@@ -4,8 +4,11 @@ Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UC
 (its test part, 13 writers).
 """
 
+import gzip
+import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,10 +101,28 @@ def held_out(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 
 def _load() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    try:
-        from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import, and only needed where data is read
-    except ModuleNotFoundError as error:
-        raise UsageError(f"the digits task needs {error.name}: pip install 'driftline[train]'") from error
+    """Return images of shape (1797, 64), float32 from 0 to 1, and digits of shape (1797,), int64."""
+    table = _table()
+    return (table[:, :-1] / BRIGHTEST).astype(np.float32), table[:, -1].astype(np.int64)
+
+
+def _table() -> npt.NDArray[np.float64]:
+    """Read scikit-learn's file: 64 pixels and the digit a row."""
+    package = importlib.util.find_spec("sklearn")
+    if package is None:
+        raise UsageError("the digits task needs scikit-learn: pip install 'driftline[train]'")
+    # Importing scikit-learn for one file would take as long as importing torch, in every worker.
+    for place in package.submodule_search_locations or ():
+        file = Path(place, "datasets", "data", "digits.csv.gz")
+        if file.is_file():
+            with gzip.open(file, "rt", encoding="ascii") as rows:
+                return np.loadtxt(rows, delimiter=",")
+    return _table_by_sklearn()
+
+
+def _table_by_sklearn() -> npt.NDArray[np.float64]:
+    """Let scikit-learn read it, wherever a later release of it keeps the file."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - slow, see above
+
     source = load_digits()
-    images = (source.data / BRIGHTEST).astype(np.float32)
-    return images, source.target.astype(np.int64)
+    return np.column_stack([source.data, source.target]).astype(np.float64)

@@ -5,11 +5,14 @@ import difflib
 import math
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from driftline.errors import ConfigError, UsageError
 
-TaskT = TypeVar("TaskT")
+if TYPE_CHECKING:
+    from driftline.training.task import Task
+
+TaskT = TypeVar("TaskT", bound="Task")
 
 
 def apply_settings(task: type[TaskT] | TaskT, spec: str, settings: Mapping[str, str]) -> TaskT:
@@ -24,7 +27,7 @@ def apply_settings(task: type[TaskT] | TaskT, spec: str, settings: Mapping[str, 
         ConfigError: lists every unknown name, unfit value and missing setting.
         UsageError: the task's own ``__init__`` refuses to be called so, or its batch size is below 1.
     """
-    fields = {field.name: field for field in dataclasses.fields(task) if field.init}  # type: ignore[arg-type]
+    fields = {field.name: field for field in dataclasses.fields(task) if field.init}
     kinds = _kinds(task if isinstance(task, type) else type(task), fields)
     problems = [_unknown(name, spec, fields) for name in settings if name not in fields]
     values: dict[str, Any] = {}
@@ -47,7 +50,7 @@ def apply_settings(task: type[TaskT] | TaskT, spec: str, settings: Mapping[str, 
 
 def _build(task: type[TaskT] | TaskT, spec: str, values: Mapping[str, Any]) -> TaskT:
     try:
-        built = task(**values) if isinstance(task, type) else dataclasses.replace(task, **values)  # type: ignore[type-var]
+        built = task(**values) if isinstance(task, type) else dataclasses.replace(task, **values)
     except (TypeError, ValueError) as error:
         raise UsageError(f"task {spec} cannot be built with {dict(values)}: {error}") from error
     batch_size = getattr(built, "batch_size", None)

@@ -1,0 +1,95 @@
+"""What cannot be trained yet is refused at start, all of it at once, by name and with the way out."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn, optim
+
+from driftline.errors import ConfigError
+from driftline.training.model_layout import describe
+
+
+class Holder(nn.Module):
+    """A model of given parameters."""
+
+    def __init__(self, **parameters: nn.Parameter) -> None:
+        super().__init__()
+        for name, parameter in parameters.items():
+            setattr(self, name, parameter)
+
+
+def refusals(model: nn.Module, optimizer: optim.Optimizer | None = None) -> tuple[str, ...]:
+    """Return the problems that a model is refused with."""
+    with pytest.raises(ConfigError) as refused:
+        describe(model, optimizer or optim.SGD(model.parameters(), lr=0.1), partitions=4)
+    return refused.value.problems
+
+
+def shared() -> Holder:
+    """Two parameters that look at the same memory."""
+    tensor = torch.zeros(3)
+    return Holder(a=nn.Parameter(tensor), b=nn.Parameter(tensor))
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: Holder(w=nn.Parameter(torch.zeros(2, dtype=torch.float64))), ("w is float64", "model.float()")),
+        (lambda: Holder(w=nn.Parameter(torch.zeros(2, dtype=torch.bfloat16))), ("w is bfloat16", "model.float()")),
+        (lambda: Holder(w=nn.Parameter(torch.zeros(2, dtype=torch.float16))), ("w is float16", "model.float()")),
+        (lambda: Holder(w=nn.Parameter(torch.zeros(2, dtype=torch.complex64))), ("w is complex64", "two float32")),
+        (lambda: nn.Sequential(nn.LazyLinear(3)), ("0.weight has no shape yet", "one batch through")),
+        (lambda: Holder(w=nn.Parameter(torch.zeros(2, device="meta"))), ("w is on the meta device", "real device")),
+        (lambda: Holder(w=nn.Parameter(torch.zeros(1).expand(5))), ("w is expanded", "clone()")),
+        (lambda: Holder(w=nn.Parameter(torch.zeros(2, 2).to_sparse())), ("w is stored as", "to_dense()")),
+        (shared, ("a and b share memory", "one Parameter")),
+    ],
+    ids=["float64", "bfloat16", "float16", "complex", "lazy", "meta", "expanded", "sparse", "shared memory"],
+)
+def test_a_parameter_that_cannot_be_trained_is_named(build: Callable[[], nn.Module], words: tuple[str, str]) -> None:
+    """With what to do instead."""
+    problem = refusals(build())[0]
+    assert all(word in problem for word in words), problem
+
+
+def test_every_buffer_is_named_with_its_owner() -> None:
+    """Running statistics of BatchNorm are a policy of their own, which comes later."""
+    problems = refusals(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
+    assert [problem.split(":")[0] for problem in problems] == [
+        "buffer 1.running_mean (float32, of BatchNorm1d)",
+        "buffer 1.running_var (float32, of BatchNorm1d)",
+        "buffer 1.num_batches_tracked (int64, of BatchNorm1d)",
+    ]
+    assert all("next release" in problem and "GroupNorm" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Holder(w=nn.Parameter(torch.zeros(2), requires_grad=False)), Holder(empty=nn.Parameter(torch.empty(0, 4)))],
+)
+def test_a_model_without_anything_to_train_is_refused_in_one_message(model: nn.Module) -> None:
+    """All frozen, or only an empty parameter."""
+    (problem,) = refusals(model)
+    assert "no trainable parameter" in problem
+
+
+def test_a_model_whose_parameters_the_optimizer_does_not_hold_is_refused() -> None:
+    """As when the optimizer was built from another model."""
+    problems = refusals(nn.Linear(2, 3), optim.SGD(nn.Linear(2, 3).parameters(), lr=0.1))
+    assert "parameter 0 of group 0, of shape (3, 2), is not in the model" in problems[0]
+    assert "no trainable parameter" in problems[2]
+
+
+def test_names_that_are_one_without_their_wrappers_are_refused() -> None:
+    """Otherwise one would be loaded into the other."""
+    model = nn.ModuleDict({"module": nn.Linear(1, 1, bias=False), "_orig_mod": nn.Linear(1, 1, bias=False)})
+    assert any("two parameters are called weight" in problem for problem in refusals(model))
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    """Model and optimizer together."""
+    model = nn.Sequential(nn.Linear(2, 2).double(), nn.BatchNorm1d(2))
+    problems = refusals(model, optim.Adagrad(model.parameters()))
+    assert len(problems) == 2 + 3 + 1
+    assert "Adagrad has no update rule" in problems[-1]
