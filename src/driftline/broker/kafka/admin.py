@@ -9,14 +9,17 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from driftline.broker.guard import ClientGuard
+from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import AWAY, MISSING, Faults, translated, unreachable
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Bounds, TopicSpec
-from driftline.errors import BrokerError, TopicMissing
+from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing
 
 _SLICE_S = 0.5
 """Longest time inside librdkafka at once, so that Ctrl-C gets through."""
 _PAUSE_S = 0.01
+_LEAST_S = 0.05
+"""librdkafka takes no time-out of zero."""
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -34,121 +37,125 @@ class KafkaAdmin:
         properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
         self._client = AdminClient(properties)
 
-    def topics(self) -> Mapping[str, int]:
-        """See ``Admin.topics``."""
-        return {name: len(leaders) for name, leaders in self._leaders(self._deadline_s()).items()}
+    def topics(self, timeout_s: float | None = None) -> Mapping[str, int]:
+        """See ``Admin.topics``; ``timeout_s`` replaces the request time-out."""
+        return {name: len(leaders) for name, leaders in self._leaders(self._deadline(timeout_s)).items()}
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """See ``Admin.create``."""
-        deadline_s = self._deadline_s()
+        deadline = self._deadline()
         existing = self.topics()
         for spec in specs:
             _check_partitions(spec, existing.get(spec.name, spec.partitions))
         missing = [spec for spec in specs if spec.name not in existing]
         if missing:
-            self._create(missing, deadline_s)
-        self._until_led({spec.name: spec for spec in missing}, deadline_s)
+            self._create(missing, deadline)
+        self._until_led({spec.name: spec for spec in missing}, deadline)
 
     def delete(self, names: Sequence[str]) -> None:
         """See ``Admin.delete``."""
-        deadline_s = self._deadline_s()
+        deadline = self._deadline()
         if not names:
             return
-        futures = self._client.delete_topics(list(names), request_timeout=self._left_s(deadline_s))
+        futures = self._client.delete_topics(list(names), request_timeout=deadline.left_s(at_least=_LEAST_S))
         for name, future in futures.items():
-            self._settle(future, f"deleting topic {name}", deadline_s, fine=MISSING)
+            self._settle(future, f"deleting topic {name}", deadline, fine=MISSING)
         while set(names) & self.topics().keys():
-            self._pause(deadline_s)
+            self._pause(deadline)
 
-    def bounds(self, topic: str) -> Mapping[int, Bounds]:
-        """See ``Admin.bounds``."""
-        deadline_s = self._deadline_s()
-        partitions = self._partitions(topic, deadline_s)
-        begins = self._offsets(topic, partitions, _EARLIEST, deadline_s)
-        ends = self._offsets(topic, partitions, _LATEST, deadline_s)
+    def bounds(self, topic: str, timeout_s: float | None = None) -> Mapping[int, Bounds]:
+        """See ``Admin.bounds``; ``timeout_s`` replaces the request time-out."""
+        deadline = self._deadline(timeout_s)
+        partitions = self._partitions(topic, deadline)
+        begins = self._offsets(topic, partitions, _EARLIEST, deadline)
+        ends = self._offsets(topic, partitions, _LATEST, deadline)
         return {partition: Bounds(begins[partition], ends[partition]) for partition in partitions}
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """See ``Admin.trim``."""
-        deadline_s = self._deadline_s()
-        unknown = before.keys() - set(self._partitions(topic, deadline_s))
+        deadline = self._deadline()
+        unknown = before.keys() - set(self._partitions(topic, deadline))
         if unknown:
             raise TopicMissing(f"topic {topic} has no partition {min(unknown)}")
         if before:
             wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-            futures = self._client.delete_records(wanted, request_timeout=self._left_s(deadline_s))
+            futures = self._client.delete_records(wanted, request_timeout=deadline.left_s(at_least=_LEAST_S))
             for each, future in futures.items():
-                self._settle(future, f"trimming {topic}[{each.partition}] to {before[each.partition]}", deadline_s)
+                self._settle(future, f"trimming {topic}[{each.partition}] to {before[each.partition]}", deadline)
 
     def close(self) -> None:
         """See ``Admin.close``."""
         self._guard.close()
 
-    def _create(self, specs: Sequence[TopicSpec], deadline_s: float) -> None:
+    def _create(self, specs: Sequence[TopicSpec], deadline: Deadline) -> None:
         new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]
-        futures = self._client.create_topics(new, request_timeout=self._left_s(deadline_s))
+        futures = self._client.create_topics(new, request_timeout=deadline.left_s(at_least=_LEAST_S))
         for name, future in futures.items():
             # Another process may have been faster; whether it made the same topic is checked afterwards.
-            self._settle(future, f"creating topic {name}", deadline_s, fine={KafkaError.TOPIC_ALREADY_EXISTS})
+            self._settle(future, f"creating topic {name}", deadline, fine={KafkaError.TOPIC_ALREADY_EXISTS})
 
-    def _until_led(self, specs: Mapping[str, TopicSpec], deadline_s: float) -> None:
+    def _until_led(self, specs: Mapping[str, TopicSpec], deadline: Deadline) -> None:
         """Wait until every partition has a leader, so that whoever comes next can use the topics at once."""
         while specs:
-            known = self._leaders(deadline_s)
+            known = self._leaders(deadline)
             for name in specs.keys() & known.keys():
                 _check_partitions(specs[name], len(known[name]))
             if specs.keys() <= {name for name, leaders in known.items() if min(leaders.values()) >= 0}:
                 return
-            self._pause(deadline_s)
+            self._pause(deadline)
 
-    def _partitions(self, topic: str, deadline_s: float) -> list[int]:
-        leaders = self._leaders(deadline_s).get(topic)
+    def _partitions(self, topic: str, deadline: Deadline) -> list[int]:
+        leaders = self._leaders(deadline, topic).get(topic)
         if leaders is None:
             raise TopicMissing(f"topic {topic} does not exist")
         return sorted(leaders)
 
-    def _offsets(self, topic: str, partitions: Iterable[int], which: OffsetSpec, deadline_s: float) -> dict[int, int]:
+    def _offsets(self, topic: str, partitions: Iterable[int], which: OffsetSpec, deadline: Deadline) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): which for partition in partitions}
 
         def ask() -> dict[int, int]:
-            futures = self._client.list_offsets(wanted, request_timeout=self._left_s(deadline_s))
-            return {each.partition: self._result(future, deadline_s).offset for each, future in futures.items()}
+            futures = self._client.list_offsets(wanted, request_timeout=deadline.left_s(at_least=_LEAST_S))
+            return {each.partition: self._result(future, deadline).offset for each, future in futures.items()}
 
-        return self._retrying(ask, f"looking up the offsets of {topic}", deadline_s)
+        return self._retrying(ask, f"looking up the offsets of {topic}", deadline)
 
-    def _leaders(self, deadline_s: float) -> dict[str, dict[int, int]]:
-        """Of every topic that is there: partition to the node that leads it, -1 while none does."""
+    def _leaders(self, deadline: Deadline, topic: str | None = None) -> dict[str, dict[int, int]]:
+        """Of every topic, or one, if it is there: partition to the node that leads it, -1 while none does."""
 
         def ask() -> dict[str, dict[int, int]]:
-            topics = self._client.list_topics(timeout=min(_SLICE_S, self._left_s(deadline_s))).topics
+            topics = self._client.list_topics(
+                topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
+            ).topics
             return {
-                name: {number: partition.leader for number, partition in topic.partitions.items()}
-                for name, topic in topics.items()
-                if topic.partitions
+                name: {number: partition.leader for number, partition in found.partitions.items()}
+                for name, found in topics.items()
+                if found.partitions
             }
 
-        return self._retrying(ask, "asking for metadata", deadline_s)
+        return self._retrying(ask, "asking for metadata", deadline)
 
-    def _settle(self, future: Future[T], what: str, deadline_s: float, fine: Container[int] = ()) -> None:
+    def _settle(self, future: Future[T], what: str, deadline: Deadline, fine: Container[int] = ()) -> None:
         try:
-            self._result(future, deadline_s)
+            self._result(future, deadline)
         except KafkaException as error:
-            if error.args[0].code() not in fine:
+            code = error.args[0].code()
+            if code in AWAY:
+                raise self._unreachable(deadline) from None
+            if code not in fine:
                 raise translated(error.args[0], what, self._settings) from None
 
-    def _result(self, future: Future[T], deadline_s: float) -> T:
+    def _result(self, future: Future[T], deadline: Deadline) -> T:
         try:
-            return future.result(self._left_s(deadline_s) + _SLICE_S)
+            return future.result(deadline.left_s() + _SLICE_S)
         except TimeoutError:
-            raise unreachable(self._settings, self._timeout_s, self._faults.last_word) from None
+            raise self._unreachable(deadline) from None
 
-    def _retrying(self, ask: Callable[[], T], what: str, deadline_s: float) -> T:
+    def _retrying(self, ask: Callable[[], T], what: str, deadline: Deadline) -> T:
         self._guard.check()
         while True:
             try:
                 answer = ask()
             except KafkaException as error:
-                # error_cb is served here, so that the error below can say why.
                 self._client.poll(0)
                 self._faults.check()
                 if error.args[0].code() not in AWAY and not error.args[0].retriable():
@@ -156,20 +163,22 @@ class KafkaAdmin:
             else:
                 self._faults.worked()
                 return answer
-            self._pause(deadline_s)
+            self._pause(deadline)
 
-    def _pause(self, deadline_s: float) -> None:
-        if time.monotonic() >= deadline_s:
-            raise unreachable(self._settings, self._timeout_s, self._faults.last_word)
+    def _pause(self, deadline: Deadline) -> None:
+        if deadline.passed():
+            raise self._unreachable(deadline)
         time.sleep(_PAUSE_S)
 
-    def _deadline_s(self) -> float:
-        self._guard.check()
-        return time.monotonic() + self._timeout_s
+    def _unreachable(self, deadline: Deadline) -> BrokerUnreachable:
+        # error_cb is served here, so that the error can say why.
+        self._client.poll(0)
+        self._faults.check()
+        return unreachable(self._settings, deadline.timeout_s, self._faults.last_word)
 
-    def _left_s(self, deadline_s: float) -> float:
-        # librdkafka takes no time-out of zero.
-        return max(0.05, deadline_s - time.monotonic())
+    def _deadline(self, timeout_s: float | None = None) -> Deadline:
+        self._guard.check()
+        return Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
 
 def _check_partitions(spec: TopicSpec, found: int) -> None:

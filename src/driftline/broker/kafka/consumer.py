@@ -1,10 +1,13 @@
-"""What the two kinds of readers share: one librdkafka consumer, its look-ups, and the meaning of its messages."""
+"""What the two kinds of readers share: questions about topics, and the meaning of messages."""
 
 import logging
 import time
+from collections.abc import Iterable, Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message
 
+from driftline.broker.kafka.admin import KafkaAdmin
+from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import (
     AWAY,
     END_OF_PARTITION,
@@ -13,7 +16,6 @@ from driftline.broker.kafka.errors import (
     POLLED_TOO_LATE,
     Faults,
     translated,
-    unreachable,
 )
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail
@@ -23,11 +25,8 @@ _log = logging.getLogger(__name__)
 
 SLICE_S = 0.1
 """Longest time inside librdkafka at once, so that Ctrl-C gets through."""
-
-
-def wait_slice_s(deadline_s: float) -> float:
-    """Seconds to spend in the next call into librdkafka: up to ``SLICE_S``, less near the deadline."""
-    return max(0.0, min(SLICE_S, deadline_s - time.monotonic()))
+_GRACE_S = 0.5
+"""How long a new topic may take to reach every node, and how long a question asked in passing may take."""
 
 
 def start_offset(position: Position, bounds: Bounds) -> int:
@@ -44,49 +43,50 @@ def start_offset(position: Position, bounds: Bounds) -> int:
 
 
 class Lookup:
-    """Asks a consumer's broker about partitions, within a deadline."""
+    """Asks about topics for a reader, on a connection of its own.
 
-    def __init__(self, client: Consumer, settings: KafkaSettings, faults: Faults) -> None:
-        self._client = client
+    A broker answers the requests of one connection in turn, so on the reader's own each question would wait behind a
+    fetch that waits for data.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._faults = faults
+        self._admin: KafkaAdmin | None = None
 
-    def bounds(self, topic: str, partition: int, timeout_s: float | None = None) -> Bounds:
-        """Offsets of a partition.
+    def bounds(self, topic: str, timeout_s: float | None = None) -> Mapping[int, Bounds]:
+        """Partition to its offsets.
 
         Raises:
-            TopicMissing: no such topic or partition.
+            TopicMissing: no such topic.
             BrokerUnreachable: no answer within ``timeout_s``, by default the request time-out.
         """
-        timeout_s = self._settings.request_timeout_s if timeout_s is None else timeout_s
-        deadline_s = time.monotonic() + timeout_s
+        grace = Deadline(_GRACE_S)
         while True:
             try:
-                wanted = TopicPartition(topic, partition)
-                begin, end = self._client.get_watermark_offsets(wanted, timeout=max(SLICE_S, wait_slice_s(deadline_s)))
-                self._faults.worked()
-                return Bounds(begin, end)
-            except KafkaException as error:
-                self._faults.check()
-                self._retry_or_raise(error.args[0], topic, partition)
-            if time.monotonic() >= deadline_s:
-                raise unreachable(self._settings, timeout_s, self._faults.last_word)
-            time.sleep(0.01)
+                return self._client().bounds(topic, timeout_s)
+            except TopicMissing:
+                # A topic that was just made may not have reached every node of the cluster.
+                if grace.passed():
+                    raise
+                time.sleep(_GRACE_S / 10)
 
-    def exists(self, topic: str, partition: int = 0) -> bool:
-        """Whether the cluster knows the partition; unknown counts as yes, for the caller tries again."""
+    def missing(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics that do not exist; none if nobody answers, for then nothing is known."""
         try:
-            known = self._client.list_topics(topic, timeout=5 * SLICE_S).topics[topic]
-        except KafkaException:
-            return True
-        return known.error is None and partition in known.partitions
+            existing = self._client().topics(_GRACE_S)
+        except BrokerUnreachable:
+            return []
+        return sorted(set(topics) - existing.keys())
 
-    def _retry_or_raise(self, error: KafkaError, topic: str, partition: int) -> None:
-        # A client may not have heard yet of a topic that was just made, so what it lacks is looked up once more.
-        if error.code() in MISSING and not self.exists(topic, partition):
-            raise TopicMissing(f"topic {topic} does not exist, or has no partition {partition}")
-        if error.code() not in MISSING | AWAY and not error.retriable():
-            raise translated(error, f"looking up the offsets of {topic}[{partition}]", self._settings)
+    def close(self) -> None:
+        """Release the connection."""
+        if self._admin is not None:
+            self._admin.close()
+
+    def _client(self) -> KafkaAdmin:
+        if self._admin is None:
+            self._admin = KafkaAdmin(self._settings)
+        return self._admin
 
 
 class Inbox:
@@ -122,6 +122,12 @@ class Inbox:
             self._raise(error, topic, partition or 0, offset or 0)
         return None
 
+    @staticmethod
+    def about_partition(message: Message) -> bool:
+        """Whether a message is about one partition's records, and so only of interest to who reads that partition."""
+        error = message.error()
+        return error is None or error.code() == END_OF_PARTITION or error.code() in LOST
+
     def _end(self, topic: str, partition: int, offset: int) -> EndReached | None:
         # A rebalance or a pause makes librdkafka fetch, and find the same end, again.
         if self._ends.get((topic, partition)) == offset:
@@ -133,7 +139,7 @@ class Inbox:
         if error.code() in LOST:
             raise PositionLost(topic, partition, offset, self._bounds(topic, partition))
         if error.code() in MISSING:
-            if not self._lookup.exists(topic, max(0, partition)):
+            if self._lookup.missing([topic]):
                 raise TopicMissing(f"topic {topic} does not exist, or no longer")
         elif error.code() == POLLED_TOO_LATE:
             _log.warning(
@@ -146,6 +152,6 @@ class Inbox:
     def _bounds(self, topic: str, partition: int) -> Bounds | None:
         # Only for the message: what the log does hold says how much was lost.
         try:
-            return self._lookup.bounds(topic, partition, timeout_s=1.0)
+            return self._lookup.bounds(topic, _GRACE_S).get(partition)
         except (BrokerUnreachable, TopicMissing):
             return None

@@ -1,6 +1,5 @@
 """The Kafka ``GroupReader``."""
 
-import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -8,10 +7,15 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import Inbox, Lookup, start_offset, wait_slice_s
+from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, start_offset
+from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Assigned, EndReached, Record, Revoked, Start
+from driftline.errors import BrokerUnreachable
+
+_LOOKUP_S = 0.5
+"""Longest look-up between two polls; it is repeated until it succeeds."""
 
 
 class KafkaGroupReader:
@@ -28,10 +32,12 @@ class KafkaGroupReader:
         self._faults = Faults(settings)
         self._guard = ClientGuard("group reader")
         self._client = Consumer({**settings.group(group, member), "error_cb": self._faults.on_error})
-        self._lookup = Lookup(self._client, settings, self._faults)
+        self._lookup = Lookup(settings)
         self._inbox = Inbox(settings, self._faults, self._lookup)
         self._changes: deque[Assigned | Revoked] = deque()
         self._held: deque[Message] = deque()
+        self._given: set[int] = set()
+        """Given by the group, but not yet placed: the caller has not heard of them."""
         self._owned: set[int] = set()
         self._paused: set[int] = set()
         self._client.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
@@ -39,11 +45,11 @@ class KafkaGroupReader:
     def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         """See ``GroupReader.poll``."""
         self._guard.check()
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline(timeout_s)
         while True:
             self._faults.check()
-            found = self._next(wait_slice_s(deadline_s))
-            if found is not None or time.monotonic() >= deadline_s:
+            found = self._next(deadline.left_s(at_most=SLICE_S))
+            if found is not None or deadline.passed():
                 return found
 
     def pause(self, partitions: Sequence[int]) -> None:
@@ -64,12 +70,15 @@ class KafkaGroupReader:
         """See ``GroupReader.close``."""
         if self._guard.close():
             close_within(self._client.close, self._settings.close_timeout_s, "a Kafka group reader")
+            self._lookup.close()
 
     def _next(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
+        self._place()
         if not self._changes and not self._deliverable():
             message = self._client.poll(timeout_s)
             if message is not None:
                 self._held.append(message)
+            self._place()
         if self._changes:
             return self._changes.popleft()
         message = self._deliverable()
@@ -84,18 +93,32 @@ class KafkaGroupReader:
         return next((each for each in self._held if each.partition() not in self._paused), None)
 
     def _concerns_us(self, message: Message) -> bool:
-        error = message.error()
-        about_group = error is not None and (message.partition() or 0) < 0
-        return about_group or message.partition() in self._owned
+        return message.partition() in self._owned or not self._inbox.about_partition(message)
+
+    def _place(self) -> None:
+        """Begin to read the partitions that were given, at offsets looked up now, and say so.
+
+        Not inside the callback, where a broker that is away would leave no way to try again. And with explicit offsets:
+        librdkafka resolves "end" by a fetch some time later, and what is appended until then would never be read.
+        """
+        if not self._given:
+            return
+        try:
+            bounds = self._lookup.bounds(self._topic, _LOOKUP_S)
+        except BrokerUnreachable:
+            return
+        given, self._given = self._given, set()
+        starts = {partition: start_offset(self._start, bounds[partition]) for partition in sorted(given)}
+        self._client.incremental_assign([TopicPartition(self._topic, *start) for start in starts.items()])
+        for partition in starts:
+            self._inbox.begin(self._topic, partition)
+        self._owned |= given
+        self._changes.append(Assigned(tuple(starts)))
 
     def _on_assign(self, client: Consumer, given: list[TopicPartition]) -> None:
-        starts = [TopicPartition(self._topic, each.partition, self._start_of(each.partition)) for each in given]
-        client.incremental_assign(starts)
-        for each in given:
-            self._inbox.begin(self._topic, each.partition)
-        self._owned.update(each.partition for each in given)
-        if given:
-            self._changes.append(Assigned(tuple(sorted(each.partition for each in given))))
+        # Taking none acknowledges the assignment, without which librdkafka would start them all by itself.
+        client.incremental_assign([])
+        self._given.update(each.partition for each in given)
 
     def _on_revoke(self, client: Consumer, taken: list[TopicPartition]) -> None:
         self._give_up(client, taken, lost=False)
@@ -104,17 +127,13 @@ class KafkaGroupReader:
         self._give_up(client, taken, lost=True)
 
     def _give_up(self, client: Consumer, taken: list[TopicPartition], *, lost: bool) -> None:
-        client.incremental_unassign(taken)
-        partitions = {each.partition for each in taken}
+        partitions = self._owned.intersection(each.partition for each in taken)
+        client.incremental_unassign(self._named(partitions))
+        self._given.difference_update(each.partition for each in taken)
         self._owned -= partitions
         self._paused -= partitions
         if partitions:
             self._changes.append(Revoked(tuple(sorted(partitions)), lost=lost))
-
-    def _start_of(self, partition: int) -> int:
-        # An explicit offset, looked up now: "end" would be resolved by a fetch some time after Assigned was returned,
-        # and what is appended in between would never be read.
-        return start_offset(self._start, self._lookup.bounds(self._topic, partition))
 
     def _named(self, partitions: set[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in sorted(partitions)]

@@ -1,16 +1,15 @@
 """The Kafka ``Reader``."""
 
-import time
-
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import Inbox, Lookup, start_offset, wait_slice_s
+from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, start_offset
+from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import EndReached, Position, PositionLost, Record
-from driftline.errors import BrokerError
+from driftline.errors import BrokerError, TopicMissing
 
 
 class KafkaReader:
@@ -21,15 +20,18 @@ class KafkaReader:
         self._faults = Faults(settings)
         self._guard = ClientGuard("reader")
         self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
-        self._lookup = Lookup(self._client, settings, self._faults)
+        self._lookup = Lookup(settings)
         self._inbox = Inbox(settings, self._faults, self._lookup)
         self._reading: set[tuple[str, int]] = set()
+        self._idle = Deadline(settings.idle_check_s)
 
     def read(self, topic: str, partition: int, position: Position) -> int:
         """See ``Reader.read``."""
         self._guard.check()
         self._faults.check()
-        bounds = self._lookup.bounds(topic, partition)
+        bounds = self._lookup.bounds(topic).get(partition)
+        if bounds is None:
+            raise TopicMissing(f"topic {topic} has no partition {partition}")
         offset = start_offset(position, bounds)
         if not bounds.begin <= offset <= bounds.end:
             raise PositionLost(topic, partition, offset, bounds)
@@ -52,28 +54,42 @@ class KafkaReader:
     def poll(self, timeout_s: float) -> Record | EndReached | None:
         """See ``Reader.poll``."""
         self._guard.check()
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline(timeout_s)
         while True:
             self._faults.check()
-            found = self._next(wait_slice_s(deadline_s))
-            if found is not None or time.monotonic() >= deadline_s:
+            found = self._next(deadline.left_s(at_most=SLICE_S))
+            if found is not None or deadline.passed():
                 return found
 
     def close(self) -> None:
         """See ``Reader.close``."""
         if self._guard.close():
             close_within(self._client.close, self._settings.close_timeout_s, "a Kafka reader")
+            self._lookup.close()
 
     def _next(self, timeout_s: float) -> Record | EndReached | None:
         message = self._client.poll(timeout_s)
         if message is None:
+            self._check_topics()
             return None
+        self._idle = Deadline(self._settings.idle_check_s)
         partition = (message.topic() or "", message.partition() or 0)
         # What was fetched before a partition was stopped may still come out of the local queue.
-        if partition not in self._reading:
+        if self._inbox.about_partition(message) and partition not in self._reading:
             return None
         try:
             return self._inbox.understand(message)
         except BrokerError:
             self.stop(*partition)
             raise
+
+    def _check_topics(self) -> None:
+        """Ask now and then whether the topics still exist: librdkafka says nothing when one is deleted."""
+        if not self._idle.passed():
+            return
+        missing = self._lookup.missing({topic for topic, _ in self._reading})
+        self._idle = Deadline(self._settings.idle_check_s)
+        for topic, partition in [each for each in self._reading if each[0] in missing]:
+            self.stop(topic, partition)
+        if missing:
+            raise TopicMissing(f"topic {', '.join(missing)} does not exist any longer")

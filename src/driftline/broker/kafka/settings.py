@@ -36,6 +36,8 @@ class KafkaSettings:
     """Silence after which a group gives a member's partitions away; Kafka itself allows no less than 6 by default."""
     max_poll_interval_s: float = 300.0
     """Longest time between two polls of a group reader before it has to leave the group."""
+    idle_check_s: float = 5.0
+    """How long a reader that gets nothing waits until it asks whether its topics still exist."""
     close_timeout_s: float = 5.0
     """Longest time that closing a reader takes."""
     producer_queue_kib: int = 64 * 1024

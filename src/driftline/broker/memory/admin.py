@@ -31,8 +31,9 @@ class MemoryAdmin:
         self._guard.check()
         with self._core.changed:
             self._core.reach()
+            existing = self._core.log.topics()
             for spec in specs:
-                _check(spec)
+                _check(spec, existing.get(spec.name, spec.partitions))
             for spec in specs:
                 self._core.log.create(spec)
 
@@ -68,8 +69,10 @@ class MemoryAdmin:
         self._guard.close()
 
 
-def _check(spec: TopicSpec) -> None:
+def _check(spec: TopicSpec, found: int) -> None:
     if len(spec.name) > MAX_TOPIC_CHARS or spec.name in {".", ".."} or not _LEGAL_TOPIC.fullmatch(spec.name):
         raise BrokerError(f"topic {spec.name!r} was refused: the name is not legal in Kafka")
     if spec.partitions < 1:
         raise BrokerError(f"topic {spec.name!r} was refused: it cannot have {spec.partitions} partitions")
+    if found != spec.partitions:
+        raise BrokerError(f"topic {spec.name} exists with {found} partitions, not {spec.partitions}")

@@ -4,16 +4,13 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from driftline.broker.callbacks import Callbacks
 from driftline.broker.guard import ClientGuard
 from driftline.broker.memory.core import Core
 from driftline.broker.payload import check_payload
 from driftline.broker.port import OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class MemoryProducer:
         self._core = core
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
-        self._callbacks: deque[Callable[[], None]] = deque()
+        self._callbacks = Callbacks()
         self._guard = ClientGuard("producer")
         core.on_return.append(self._drain)
 
@@ -68,7 +65,7 @@ class MemoryProducer:
         """See ``Producer.poll``."""
         self._guard.check()
         self._core.wait_for(self._something_to_serve, timeout_s)
-        return self._serve()
+        return self._callbacks.serve()
 
     def flush(self, timeout_s: float) -> int:
         """See ``Producer.flush``."""
@@ -76,10 +73,10 @@ class MemoryProducer:
         deadline_s = time.monotonic() + timeout_s
         while self._queue:
             self._core.wait_for(self._something_to_serve, max(0.0, deadline_s - time.monotonic()))
-            self._serve()
+            self._callbacks.serve()
             if time.monotonic() >= deadline_s:
                 break
-        self._serve()
+        self._callbacks.serve()
         return len(self._queue)
 
     def close(self, timeout_s: float = 5.0) -> int:
@@ -95,7 +92,7 @@ class MemoryProducer:
             self._core.on_return.remove(self._drain)
             while self._queue:
                 self._settle(self._queue.popleft(), DeliveryFailed("the producer was closed before it was delivered"))
-        self._serve()
+        self._callbacks.serve()
         return undelivered
 
     def _room_for(self, size_bytes: int) -> bool | None:
@@ -132,16 +129,7 @@ class MemoryProducer:
 
     def _settle(self, queued: _Queued, error: BrokerError | None) -> None:
         self._queued_bytes -= queued.size_bytes
-        if queued.on_delivery is not None:
-            self._callbacks.append(partial(queued.on_delivery, error))
-
-    def _serve(self) -> int:
-        served = 0
-        # One by one and outside the lock: a callback may send.
-        while self._callbacks:
-            self._callbacks.popleft()()
-            served += 1
-        return served
+        self._callbacks.add(queued.on_delivery, error)
 
 
 def _describe(queued: _Queued, what: str) -> str:
