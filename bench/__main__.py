@@ -1,0 +1,40 @@
+"""Measure, and write ``bench/latest.json``: flat keys, one number each, with the conditions beside them.
+
+A shared machine is noisy: compare ratios of one run, not absolute numbers of two.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from bench.broker_ready import broker_ready
+from bench.conditions import conditions
+from bench.path import path_ratio
+from driftline.broker.embedded import EmbeddedBroker
+
+LATEST = Path(__file__).parent / "latest.json"
+
+
+def main() -> None:
+    """Run every benchmark and write the results."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60, help="counted rounds of the path, each side (default 60)")
+    parser.add_argument("--starts", type=int, default=5, help="counted starts of the broker (default 5)")
+    arguments = parser.parse_args()
+    results: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="driftline-bench-") as folder:
+        print(f"starting the embedded Kafka {arguments.starts} times …", flush=True)
+        results |= broker_ready(Path(folder) / "ready", arguments.starts)
+        with EmbeddedBroker(Path(folder) / "path") as broker:
+            print(f"4 full shards through the log and back, {arguments.rounds} rounds a side …", flush=True)
+            results |= path_ratio(broker.bootstrap_servers, shards=4, rounds=arguments.rounds)
+    document = {**results, "conditions": conditions(vars(arguments))}
+    LATEST.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    for name, value in results.items():
+        print(f"{name:32} {value:.4g}")
+    print(f"written to {LATEST.relative_to(Path.cwd()) if LATEST.is_relative_to(Path.cwd()) else LATEST}")
+
+
+if __name__ == "__main__":
+    main()
