@@ -1,0 +1,81 @@
+"""Progress on the terminal: one line that changes, or a plain line every two seconds where there is none."""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from driftline.training.progress import Progress
+
+REFRESH_S = 0.1
+PLAIN_S = 2.0
+_ERASE = "\r\x1b[K"
+
+
+def progress_words(seen: "Progress") -> list[str]:
+    """Return the parts of a progress line."""
+    words = [seen.run]
+    if seen.steps:
+        words.append(f"version {seen.version}/{seen.steps}")
+    if seen.phase:
+        words.append(seen.phase)
+    if seen.loss is not None:
+        words.append(f"loss {seen.loss:.4f}")
+    words += metric_words(seen.metrics)
+    if seen.version:
+        words += [_count(seen.workers, "worker"), f"staleness {seen.staleness}"]
+        if seen.waiting_share is not None:
+            words.append(f"waiting {seen.waiting_share:.0%}")
+        words.append(f"{seen.wire_bytes / 1e6:.1f} MB")
+    return words
+
+
+def metric_words(metrics: "Iterable[str] | dict[str, float] | object") -> list[str]:
+    """Return ``name value`` for every metric; the loss of held-out data is told from that of the batches."""
+    items = metrics.items() if hasattr(metrics, "items") else ()
+    return [f"{'test loss' if name == 'loss' else name} {value:.4f}" for name, value in items]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+class ProgressLine:
+    """Writes to stderr, so that stdout stays free for results."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._updates_in_place = self._stream.isatty()
+        self._next_s = 0.0
+        self._shown = ""
+
+    def show(self, seen: "Progress") -> None:
+        """Show it, if it is time."""
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + (REFRESH_S if self._updates_in_place else PLAIN_S)
+        line = "  ".join(progress_words(seen))
+        if self._updates_in_place:
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{_ERASE}{line[:width]}")
+        elif line != self._shown:
+            self._write(f"{line}\n")
+        self._shown = line
+
+    def say(self, text: str) -> None:
+        """Write lines that stay."""
+        self.clear()
+        self._write(f"{text}\n")
+
+    def clear(self) -> None:
+        """Take the changing line away."""
+        if self._updates_in_place and self._shown:
+            self._write(_ERASE)
+            self._shown = ""
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

@@ -1,0 +1,124 @@
+"""A run's status for people."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from driftline.training.status import RunStatus, ServerStatus, WorkerStatus
+
+NOTHING = "-"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines with the columns aligned."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def status_lines(seen: "RunStatus") -> list[str]:
+    """Return everything that a person wants to know of a run."""
+    facts = [
+        ("run", seen.run),
+        ("uuid", seen.uuid or NOTHING),
+        ("state", seen.state + ("" if seen.ended is None else f": {seen.ended.failure or seen.ended.reason}")),
+        ("version", f"{seen.version}" + ("" if seen.steps is None else f" of {seen.steps}")),
+        ("metrics", _metrics(seen)),
+        ("loss", NOTHING if seen.loss is None else f"{seen.loss:.4f} (training batches)"),
+        ("digest", _digest(seen.digest, seen)),
+        ("parameters", _digest(seen.parameters_digest, seen)),
+        ("mode", f"{seen.mode or NOTHING}, topology {seen.topology or NOTHING}, term {seen.term}"),
+        ("samples", f"{seen.samples:,}"),
+        ("staleness", ", ".join(f"{late}: {count}" for late, count in seen.staleness.items()) or NOTHING),
+        ("not used", f"{seen.rejected} rejected, {seen.duplicates} duplicates, {seen.void} void, "
+         f"{seen.undecodable} undecodable"),
+        ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
+    ]  # fmt: skip
+    return [*table(facts), *worker_lines(seen.workers), *server_lines(seen.servers)]
+
+
+def worker_lines(workers: "Sequence[WorkerStatus]") -> list[str]:
+    """Return a table of workers, with an empty line before it."""
+    if not workers:
+        return []
+    head = ("worker", "state", "clock", "contributions", "skips", "rejected", "waiting", "incarnation")
+    rows = [
+        (
+            one.name,
+            one.state,
+            str(one.clock),
+            str(one.contributions),
+            str(one.skips),
+            str(one.rejections),
+            NOTHING if one.waiting_share is None else f"{one.waiting_share:.0%}",
+            one.incarnation[:8],
+        )
+        for one in workers
+    ]
+    notes = [f"{one.name} was removed: {one.note}" for one in workers if one.state == "removed"]
+    return ["", *table([head, *rows]), *notes]
+
+
+def server_lines(servers: "Sequence[ServerStatus]") -> list[str]:
+    """Return a table of servers, with an empty line before it."""
+    if not servers:
+        return []
+    head = ("server", "state", "version", "partitions", "shards", "incarnation")
+    rows = [
+        (
+            one.name,
+            one.state,
+            str(one.version),
+            ", ".join(map(str, one.partitions)) or NOTHING,
+            ranges(one.shards) or NOTHING,
+            one.incarnation[:8],
+        )
+        for one in servers
+    ]
+    return ["", *table([head, *rows])]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Write sorted whole numbers short: ``0-3, 7``."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def summary_lines(seen: "RunStatus", seconds: float) -> list[str]:
+    """Return what ``train`` says at its end."""
+    verb = "failed at" if seen.ended is not None and seen.ended.failure else "ended at"
+    pace = f", {seen.version / seconds:.1f} versions a second" if seconds > 0 else ""
+    head = f"run {seen.run} {verb} version {seen.version}; {seconds:.1f} s with all starts and stops{pace}"
+    facts = [
+        ("metrics", _metrics(seen)),
+        ("digest", _digest(seen.digest, seen)),
+        ("samples", f"{seen.samples:,}"),
+        ("staleness", ", ".join(f"{late}: {count}" for late, count in seen.staleness.items()) or NOTHING),
+        ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
+        *((one.name, _contributions(one)) for one in seen.workers),
+        *((one.name, f"shards {ranges(one.shards) or NOTHING}") for one in seen.servers),
+    ]
+    return [head, *(f"  {line}" for line in table(facts))]
+
+
+def _contributions(worker: "WorkerStatus") -> str:
+    extra = [f"{worker.rejections} rejected"] if worker.rejections else []
+    extra += [f"removed: {worker.note}"] if worker.state == "removed" else []
+    return ", ".join([f"{worker.contributions} contributions", *extra])
+
+
+def _metrics(seen: "RunStatus") -> str:
+    if seen.metrics_version is None:
+        return NOTHING
+    values = [f"{name} {NOTHING if value is None else format(value, '.4f')}" for name, value in seen.metrics.items()]
+    return f"{', '.join(values)} (version {seen.metrics_version}, held-out data)"
+
+
+def _digest(digest: str | None, seen: "RunStatus") -> str:
+    if digest is None:
+        return NOTHING
+    return digest if seen.digest_version == seen.version else f"{digest} (version {seen.digest_version})"

@@ -1,0 +1,161 @@
+"""``driftline train``: everything on one machine, from start to summary."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from driftline.cli.options import ConnectionWords, connection_options, json_option, run_options, take_run_words
+from driftline.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from driftline.config.connection import Connection, Reached
+    from driftline.training.background import Background
+    from driftline.training.naming import Existing
+    from driftline.training.run_settings import RunSettings
+    from driftline.training.status import RunStatus
+    from driftline.training.task import Task
+
+MAX_SERVERS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked for, checked. ``settings.run`` is to be replaced if ``name_is_default``."""
+
+    task: str
+    task_settings: dict[str, str]
+    settings: "RunSettings"
+    servers: int
+    connection: "Connection"
+    name_is_default: bool
+
+
+@click.command()
+@click.argument("task")
+@click.option("--run", metavar="NAME", help="Name of the run. Default: that of the task, with a number if it is taken.")
+@click.option("--servers", default="2", metavar="M", show_default=True, help="Server processes to start.")
+@run_options
+@connection_options
+@json_option
+def train(task: str, run: str | None, servers: str, *, as_json: bool, **options: Any) -> None:
+    """Train TASK on this machine: broker, servers and workers are started, watched and stopped.
+
+    TASK is a built-in name (digits), package.module:Attribute or file.py:Attribute. Without --bootstrap-servers the
+    Kafka of --home is used; if it is not running it is started, and stopped at the end. Progress goes to stderr, the
+    summary to stdout. Every process writes a log under --home/runs/NAME.
+    """
+    from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415 - keeps --help fast
+    from driftline.training.background import Background  # noqa: PLC0415
+    from driftline.training.task import load_task  # noqa: PLC0415
+
+    request = _read(task, run, servers, options)
+    began_s = time.monotonic()
+    line = ProgressLine()
+    with terminated_is_interrupted():
+        # Importing torch takes as long as starting a broker, so both are done at once.
+        loading = Background(lambda: load_task(task, request.task_settings), "load task")
+        try:
+            with request.connection.started(line.say) as kafka:
+                loading.check()
+                seen = _train(request, kafka, loading, line)
+        finally:
+            line.clear()
+    _report(seen, time.monotonic() - began_s, as_json=as_json, home=request.connection.home)
+
+
+def _read(task: str, run: str | None, servers: str, options: dict[str, Any]) -> Request:
+    """Check every word before anything is started."""
+    from driftline.config.pairs import read_pairs  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.problems import Problems  # noqa: PLC0415
+    from driftline.config.run import check_task, default_run_name  # noqa: PLC0415
+
+    problems = Problems()
+    problems.attempt(lambda: check_task(task), None)
+    connection = ConnectionWords.of(options).read(problems)
+    settings = take_run_words(options).read(default_run_name(task) if run is None else run, problems)
+    zero = "zero servers apply nothing"
+    request = Request(
+        task=task,
+        task_settings=read_pairs("--set", options["task_settings"], problems),
+        settings=settings,
+        servers=problems.whole("--servers", servers, 1, MAX_SERVERS, zero=zero),
+        connection=connection,
+        name_is_default=run is None,
+    )
+    problems.check()
+    return request
+
+
+def _train(request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine) -> "RunStatus":
+    from driftline.config.place import run_folder  # noqa: PLC0415 - keeps --help fast
+    from driftline.training.launcher import Launcher, Plan  # noqa: PLC0415
+    from driftline.training.naming import unused_names  # noqa: PLC0415
+    from driftline.training.reading import read_recent_events  # noqa: PLC0415
+    from driftline.training.status import build_status  # noqa: PLC0415
+
+    home = request.connection.home
+    with _chosen_run(request, kafka, line) as (settings, existing):
+        plan = Plan(
+            task=request.task,
+            task_settings=request.task_settings,
+            settings=settings,
+            servers=unused_names("server", request.servers, existing.servers),
+            workers=unused_names("worker", settings.workers, existing.workers),
+            bootstrap_servers=kafka.bootstrap_servers,
+            environment=_environment(request.connection),
+            logs=run_folder(home, settings.run),
+        )
+        line.say(
+            f"run {settings.run}: {request.task} with {len(plan.workers)} workers and {len(plan.servers)} servers, "
+            f"Kafka at {kafka.bootstrap_servers}, logs in {plan.logs}"
+        )
+        state = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say).run()
+        return build_status(settings.run, state, read_recent_events(kafka.broker, settings.run, state))
+
+
+@contextmanager
+def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iterator[tuple[RunSettings, Existing]]":
+    """Decide on the name, and keep other ``train`` commands of this home away from it."""
+    from driftline.config.place import lock_run  # noqa: PLC0415 - keeps --help fast
+    from driftline.errors import RunRefused  # noqa: PLC0415
+    from driftline.training.naming import Existing, existing_run, unused_run_name  # noqa: PLC0415
+
+    home, wanted = request.connection.home, request.settings.run
+    name, reserved = wanted, set[str]()
+    if request.name_is_default:
+        name = unused_run_name(kafka.broker, wanted)
+    while (lock := lock_run(home, name)) is None:
+        if not request.name_is_default:
+            raise RunRefused(f"another `driftline train` of {home} is at work on run {name!r}; choose another --run")
+        reserved.add(name)
+        name = unused_run_name(kafka.broker, wanted, reserved)
+    try:
+        if name != wanted:
+            line.say(f"run {wanted!r} exists, so this one is called {name!r}")
+        existing = existing_run(kafka.broker, name)
+        if existing is not None:
+            line.say(f"run {name!r} exists and has not ended: joining it")
+        yield replace(request.settings, run=name), existing or Existing()
+    finally:
+        lock.release()
+
+
+def _environment(connection: "Connection") -> dict[str, str]:
+    """Hand Kafka's properties to the processes where other users cannot see them."""
+    pairs = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
+    return {"DRIFTLINE_KAFKA_PROPERTIES": "\n".join(pairs)}
+
+
+def _report(seen: "RunStatus", seconds: float, *, as_json: bool, home: Path) -> None:
+    from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
+
+    for text in [*summary_lines(seen, seconds), f"look further: driftline status {seen.run} --home {home}"]:
+        click.echo(text, err=as_json)
+    if as_json:
+        click.echo(json.dumps(seen.to_dict(), allow_nan=False))

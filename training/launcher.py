@@ -1,0 +1,272 @@
+"""A whole run on one machine: servers and workers as processes, the evaluator and the progress in this one.
+
+Order of things: servers, then workers, then torch in this process, because every worker needs seconds to import it too.
+Nothing is created in Kafka here: the first worker does that, once it knows that the task can be trained.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from driftline.broker.port import Broker, Reader, Record, Start
+from driftline.broker.topics import Stream, topic_name
+from driftline.errors import DriftlineError, IntegrityError, RunError, RunRefused
+from driftline.training.background import Background
+from driftline.training.live import Live
+from driftline.training.processes import Child, Children
+from driftline.training.progress import Progress, Watching
+from driftline.training.run_settings import RunSettings
+
+if TYPE_CHECKING:
+    from driftline.consumers.run_state import RunState
+    from driftline.schemas.effects import Finish
+    from driftline.training.task import Task
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.1
+"""Seconds between two looks at processes and progress."""
+
+RECENT_MS = 3_000
+"""A worker that was heard in this time counts for the waiting share."""
+
+END_WAIT_S = 15.0
+"""How long processes may take to end by themselves after the run has ended."""
+
+GRACE_S = 3.5
+"""How long workers, and after them servers, may take to end when they are asked to."""
+
+EVALUATOR_WAIT_S = 2.0
+"""How long the evaluator may take to learn what its processes know."""
+
+ALONE_S = 20.0
+"""How long the run may go on without any server, or without any worker, of ours."""
+
+_ERRORS: Mapping[int, type[DriftlineError]] = {2: RunRefused, 3: IntegrityError}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to start.
+
+    Attributes:
+        task: as the command line names it.
+        task_settings: name → text.
+        servers: names of the server processes.
+        workers: names of the worker processes.
+        bootstrap_servers: where every process finds Kafka.
+        environment: added to that of every process; secrets go here and never on a command line.
+        logs: folder of the processes' logs.
+    """
+
+    task: str
+    task_settings: Mapping[str, str] = field(default_factory=dict)
+    settings: RunSettings
+    servers: tuple[str, ...]
+    workers: tuple[str, ...]
+    bootstrap_servers: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    logs: Path
+
+    def server_command(self, name: str) -> list[str]:
+        """Return the command line of one server."""
+        return [*self._driftline("server"), self.settings.run, "--name", name, *self._tied()]
+
+    def worker_command(self, name: str) -> list[str]:
+        """Return the command line of one worker."""
+        settings = self.settings
+        length = ("--epochs", settings.epochs) if settings.steps is None else ("--steps", settings.steps)
+        options = {
+            "--run": settings.run,
+            "--name": name,
+            "--workers": settings.workers,
+            length[0]: length[1],
+            "--mode": settings.mode,
+            "--staleness": settings.staleness,
+            "--seed": settings.seed,
+            "--partitions": settings.partitions,
+        }
+        words = [word for option, value in options.items() for word in (option, str(value))]
+        pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
+        return [*self._driftline("worker"), *words, *pairs, *self._tied(), "--", self.task]
+
+    @staticmethod
+    def _driftline(role: str) -> list[str]:
+        return [sys.executable, "-m", "driftline", role]
+
+    def _tied(self) -> list[str]:
+        return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
+
+
+class Launcher:
+    """Runs one plan.
+
+    Args:
+        broker: the Kafka of the plan.
+        plan: what to start.
+        load_task: makes the task; called on another thread while processes start, because it imports torch.
+        show: given every new `Progress`.
+        say: told what happens to processes.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        plan: Plan,
+        *,
+        load_task: "Background[Task]",
+        show: Callable[[Progress], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._broker = broker
+        self._plan = plan
+        self._task = load_task
+        self._show = show
+        self._say = say
+        self._stop = threading.Event()
+        self._children = Children(plan.logs, plan.environment)
+        self._watching = Watching(plan.settings.run)
+        self._live = Live()
+        self._evaluating: Background[tuple[Finish, RunState]] | None = None
+        self._alone_since_s: float | None = None
+
+    def run(self) -> "RunState":
+        """Train until the run ends, and return the fold of its ledger.
+
+        Raises:
+            RunError: too few processes are left, or the run failed.
+            RunRefused: the run exists with other settings.
+            KeyboardInterrupt: Ctrl-C. All processes have ended by then.
+        """
+        try:
+            self._start()
+            finish, state = self._train()
+            self._after(finish)
+        finally:
+            self._end()
+        return state
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        for name in self._plan.servers:
+            self._children.start(name, "server", self._plan.server_command(name))
+        for name in self._plan.workers:
+            self._children.start(name, "worker", self._plan.worker_command(name))
+
+    def _after(self, finish: "Finish") -> None:
+        """The run is over: everybody ends by himself."""
+        if not finish.failure:
+            self._children.wait(END_WAIT_S)
+        for child in self._children.newly_ended():
+            if child.code:
+                self._say(f"{child.name} {child.ending()} after the run; its log is {child.log}")
+
+    def _end(self) -> None:
+        self._stop.set()
+        for child in self._children.end(("worker", "server"), GRACE_S):
+            self._say(f"{child.name} did not end when asked to and was killed; its log is {child.log}")
+        if self._evaluating is not None:
+            self._evaluating.done.wait(EVALUATOR_WAIT_S)
+
+    def _check_children(self) -> None:
+        for child in self._children.newly_ended():
+            if child.code and not (self._is_alone() and self._evaluator_knows_why()):
+                self._mourn(child)
+        self._check_alone()
+
+    def _is_alone(self) -> bool:
+        return not (self._children.living("server") and self._children.living("worker"))
+
+    def _evaluator_knows_why(self) -> bool:
+        """Whether the ledger says that the run is over: then its words are better than those of a process."""
+        return self._evaluating is not None and self._evaluating.done.wait(EVALUATOR_WAIT_S)
+
+    def _check_alone(self) -> None:
+        """Processes that all ended well without an end of the run were stopped by somebody."""
+        now_s = time.monotonic()
+        if not self._is_alone():
+            self._alone_since_s = None
+        elif self._alone_since_s is None:
+            self._alone_since_s = now_s
+        elif now_s - self._alone_since_s > ALONE_S:
+            role = "worker" if self._children.living("server") else "server"
+            raise RunError(f"every {role} of this command was stopped before the run ended; it goes no further here")
+
+    def _mourn(self, child: Child) -> None:
+        left = self._children.living(child.role)
+        members = self._watching.newest
+        log.info("%s %s", child.name, child.ending())
+        if not left:
+            raise _error(child, f"no {child.role} of this command is left, so the run cannot go on")
+        if child.role == "worker" and not members.version and members.workers < self._plan.settings.workers:
+            raise _error(child, f"the run cannot start without its {self._plan.settings.workers} workers")
+        self._say(
+            f"{child.name} {child.ending()}; {', '.join(one.name for one in left)} go on without it "
+            f"(this release does not start it again). The end of its log, {child.log}:\n{_indented(child.tail(5))}"
+        )
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    def _train(self) -> "tuple[Finish, RunState]":
+        task = self._wait_for(self._task)
+        self._evaluating = Background(lambda: self._evaluate(task), "evaluator")
+        return self._wait_for(self._evaluating)
+
+    def _evaluate(self, task: "Task") -> "tuple[Finish, RunState]":
+        from driftline.consumers.serving import wait_for_run  # noqa: PLC0415 - see the top of this module
+        from driftline.training.evaluating import evaluate_run  # noqa: PLC0415 - imports torch
+
+        run = self._plan.settings.run
+        wait_for_run(self._broker, run, stop=self._stop, patience_s=float("inf"))
+        return evaluate_run(self._broker, run, f"evaluator-{run}", task, stop=self._stop, watch=self._watching.look)
+
+    def _wait_for(self, work: Background[T]) -> T:
+        reader: Reader | None = None
+        try:
+            while not work.done.wait(LOOK_S):
+                self._check_children()
+                if reader is None and self._watching.run_uuid is not None:
+                    reader = self._open_events(self._watching.run_uuid)
+                if reader is not None:
+                    self._read_events(reader)
+                self._show(self._progress())
+        finally:
+            if reader is not None:
+                reader.close()
+        self._show(self._progress())
+        return work.result()
+
+    def _open_events(self, run_uuid: bytes) -> Reader:
+        self._live = Live(run_uuid)
+        reader = self._broker.reader()
+        reader.read(topic_name(self._plan.settings.run, Stream.EVENTS), 0, Start.END)
+        return reader
+
+    def _read_events(self, reader: Reader) -> None:
+        until_s = time.monotonic() + LOOK_S
+        while (record := reader.poll(0.0)) is not None and time.monotonic() < until_s:
+            if isinstance(record, Record):
+                self._live.read(record.value, record.timestamp_ms)
+
+    def _progress(self) -> Progress:
+        seen = self._watching.newest
+        return replace(seen, waiting_share=self._live.waiting_share(self._live.newest_ms - RECENT_MS))
+
+
+def _error(child: Child, consequence: str) -> DriftlineError:
+    kind = _ERRORS.get(child.code or 1, RunError)
+    return kind(
+        f"{child.name} {child.ending()}: {consequence}. The end of its log, {child.log}:\n{_indented(child.tail())}"
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines()) or "  (empty)"

@@ -1,0 +1,64 @@
+"""Which run a command works for, and what its processes are called."""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from driftline.broker.port import Broker
+from driftline.errors import RunRefused
+from driftline.training.reading import read_ledger, read_recent_events, run_names
+
+HEARD_MS = 10_000
+"""A member heard within this time is taken to live. Only names depend on it, so the machines' clocks may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A run that goes on, and the names of its members that seem to live."""
+
+    workers: frozenset[str] = frozenset()
+    servers: frozenset[str] = frozenset()
+
+
+def unused_run_name(broker: Broker, base: str, reserved: Collection[str] = ()) -> str:
+    """Return ``base``, or ``base-2``, ``base-3`` …: the first that no run has."""
+    taken = {*run_names(broker), *reserved}
+    number, name = 1, base
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def existing_run(broker: Broker, run: str) -> Existing | None:
+    """Return what goes on in a run, or None if there is no such run.
+
+    Raises:
+        RunRefused: it has ended.
+    """
+    if run not in run_names(broker):
+        return None
+    state = read_ledger(broker, run)
+    if state.ended is not None:
+        raise RunRefused(
+            f"run {run!r} ended at version {state.ended.version} ({state.ended.failure or state.ended.reason}); "
+            f"choose another --run, or delete it: driftline runs delete {run}"
+        )
+    live = read_recent_events(broker, run, state)
+    since_ms = time.time() * 1000 - HEARD_MS
+    workers, servers = (
+        frozenset(member.name for member in live.of_role(role) if member.seen_ms >= since_ms and not member.left)
+        for role in ("worker", "server")
+    )
+    return Existing(workers, servers)
+
+
+def unused_names(role: str, count: int, taken: Collection[str]) -> tuple[str, ...]:
+    """Return ``role-1``, ``role-2`` … without those taken."""
+    names: list[str] = []
+    number = 0
+    while len(names) < count:
+        number += 1
+        if f"{role}-{number}" not in taken:
+            names.append(f"{role}-{number}")
+    return tuple(names)

@@ -1,0 +1,74 @@
+"""How far a run is, small enough to be made ten times a second."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from driftline.consumers.run_state import RunState
+from driftline.training.status import wire_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One look at a run in training.
+
+    Attributes:
+        phase: what it is doing, in a word or two; empty while versions are made.
+        loss: of the training batches of the newest version; None before the first.
+        metrics: as measured last.
+        staleness: the largest so far, in versions.
+        waiting_share: mean share of their time that workers spend waiting; None while unknown.
+        wire_bytes: payload written so far.
+    """
+
+    run: str
+    phase: str
+    version: int = 0
+    steps: int = 0
+    loss: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    workers: int = 0
+    staleness: int = 0
+    waiting_share: float | None = None
+    wire_bytes: int = 0
+
+
+class Watching:
+    """Makes `Progress` of a fold that moves on. `look` is called on the thread that owns the fold."""
+
+    def __init__(self, run: str) -> None:
+        self.newest = Progress(run=run, phase="starting")
+        self.run_uuid: bytes | None = None
+        self._run = run
+        self._counted = 0
+        self._published = 0
+
+    def look(self, state: RunState) -> None:
+        """Take a look."""
+        if state.start is None or state.config is None:
+            self.newest = Progress(run=self._run, phase="waiting for the run to start")
+            return
+        self.run_uuid = state.start.run
+        while self._counted < state.version:
+            self._counted += 1
+            self._published += state.versions[self._counted].publish
+        measured = max(state.evaluations, default=None)
+        self.newest = Progress(
+            run=self._run,
+            phase=_phase(state, state.config.workers),
+            version=state.version,
+            steps=state.config.steps,
+            loss=state.loss if math.isfinite(state.loss) else None,
+            metrics={} if measured is None else dict(state.evaluations[measured].metrics),
+            workers=len(state.groups),
+            staleness=max(state.totals.staleness, default=0),
+            wire_bytes=wire_bytes(state, self._published),
+        )
+
+
+def _phase(state: RunState, workers: int) -> str:
+    if state.ended is not None:
+        return "ended"
+    if not state.first_names:
+        return f"waiting for {workers} workers to be ready"
+    return "" if state.version else "computing the first version"

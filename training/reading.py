@@ -1,0 +1,98 @@
+"""Looking at a run from outside: its ledger to the end, and the end of its events. Joins nothing, writes nothing."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from driftline.broker.port import Broker, EndReached, Position, Reader, Record, Tail
+from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
+from driftline.consumers.run_state import RunState
+from driftline.errors import RunRefused, WaitTimeout
+from driftline.training.live import Live
+
+READ_TIMEOUT_S = 60.0
+"""How long reading a stream may take while nothing of it arrives."""
+
+RECENT_EVENTS = 4_000
+"""How many events are read back: a few seconds of a fast run, all of a short one."""
+
+_POLL_S = 0.2
+_SAY_EVERY_S = 2.0
+
+
+def run_names(broker: Broker) -> list[str]:
+    """Return the names of all runs that have a ledger, in order."""
+    admin = broker.admin()
+    try:
+        parsed = [parse_topic(topic) for topic in admin.topics()]
+    finally:
+        admin.close()
+    return sorted(found[0] for found in parsed if found is not None and found[1] is Stream.LEDGER)
+
+
+def check_run_exists(broker: Broker, run: str) -> None:
+    """Return if there is a run of this name.
+
+    Raises:
+        UsageError: it cannot be the name of a run.
+        RunRefused: there is none; names those that are near, or all.
+    """
+    check_run_name(run)
+    names = run_names(broker)
+    if run in names:
+        return
+    near = get_close_matches(run, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the runs there are: {', '.join(names[:20]) or 'none'}"
+    raise RunRefused(f"there is no run {run!r}; {hint}")
+
+
+def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = None) -> RunState:
+    """Fold a run's ledger up to its present end.
+
+    Raises:
+        TopicMissing: there is no such run.
+        IntegrityError: the ledger contradicts itself.
+        WaitTimeout: Kafka stopped answering.
+    """
+    state = RunState()
+    for record in _until_end(broker, topic_name(run, Stream.LEDGER), 0, say):
+        state.read(record.offset, record.value)
+    return state
+
+
+def read_recent_events(broker: Broker, run: str, state: RunState) -> Live:
+    """Fold the last events of a run whose ledger has been read."""
+    live = Live(None if state.start is None else state.start.run)
+    for record in _until_end(broker, topic_name(run, Stream.EVENTS), Tail(RECENT_EVENTS), None):
+        live.read(record.value, record.timestamp_ms)
+    return live
+
+
+@contextmanager
+def reading(broker: Broker) -> Iterator[Reader]:
+    """Give a reader, and release it."""
+    reader = broker.reader()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def _until_end(broker: Broker, topic: str, position: Position, say: Callable[[str], None] | None) -> Iterator[Record]:
+    with reading(broker) as reader:
+        reader.read(topic, 0, position)
+        moved_s = said_s = time.monotonic()
+        while True:
+            found = reader.poll(_POLL_S)
+            now_s = time.monotonic()
+            if isinstance(found, EndReached):
+                return
+            if found is not None:
+                moved_s = now_s
+                yield found
+            elif now_s - moved_s > READ_TIMEOUT_S:
+                raise WaitTimeout(f"{topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?")
+            if say is not None and now_s - said_s > _SAY_EVERY_S:
+                said_s = now_s
+                say(f"reading {topic}: {'' if found is None else f'at offset {found.offset}'}")
