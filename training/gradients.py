@@ -1,4 +1,4 @@
-"""From ``parameter.grad`` to one flat float32 vector.
+"""From a task's loss and ``parameter.grad`` to one flat float32 vector.
 
 No gradient is not a zero gradient: a parameter that took no part has the flag "absent", and the servers then leave it
 as it is, without decay or step count. The vector is always new memory in C order of the logical shapes, so the next
@@ -7,15 +7,19 @@ backward pass cannot change what is being sent.
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from driftline.errors import RunRefused
+from driftline.errors import RunRefused, UsageError
 from driftline.schemas.layout import Layout
 from driftline.training.model_layout import FlatArray, bound, segment_tensor
+
+if TYPE_CHECKING:
+    from driftline.training.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,28 @@ class CollectedGradient:
     present: npt.NDArray[np.bool_]
     not_finite: tuple[str, ...]
     norm: float
+
+
+def loss_of(task: "Task", model: nn.Module, batch: Any) -> tuple[torch.Tensor, float]:
+    """Compute a task's loss, and check what the task returns.
+
+    Returns:
+        The mean loss, shape (), and its denominator, which is the weight of this worker's gradient: finite, at least 0.
+
+    Raises:
+        UsageError: the task returns something else; says what.
+    """
+    found: Any = task.loss(model, batch)
+    where = f"loss() of task {type(task).__name__}"
+    if not (isinstance(found, tuple) and len(found) == 2):  # noqa: PLR2004 - a pair
+        raise UsageError(f"{where} must return (mean, denominator), got a {type(found).__name__}")
+    mean, denominator = found
+    if not (isinstance(mean, torch.Tensor) and mean.shape == () and mean.requires_grad):
+        raise UsageError(f"{where}: the mean must be one number that depends on the parameters, got {mean!r}")
+    weight = float(denominator)
+    if not (math.isfinite(weight) and weight >= 0):
+        raise UsageError(f"{where}: the denominator is {weight}; it must be finite and at least 0")
+    return mean, weight
 
 
 def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None = None) -> CollectedGradient:

@@ -14,7 +14,7 @@ import torch
 from torch import nn, optim
 
 from driftline.consumers.rules import check_rule
-from driftline.errors import ConfigError
+from driftline.errors import ConfigError, UsageError
 from driftline.schemas.run_config import RuleConfig
 
 if TYPE_CHECKING:
@@ -34,9 +34,16 @@ def build_optimizer(task: "Task", model: nn.Module) -> optim.Optimizer:
     """Build the task's optimizer without importing torch's compiler, which a new optimizer otherwise does.
 
     That import is most of the start of a worker that trains a small model, and this optimizer never steps.
+
+    Raises:
+        UsageError: what the task builds is no torch optimizer.
     """
     with _without_compiler():
-        return task.optimizer(model)
+        optimizer: object = task.optimizer(model)
+    if not isinstance(optimizer, optim.Optimizer):
+        found = type(optimizer).__name__
+        raise UsageError(f"optimizer() of task {type(task).__name__} returned a {found}, not a torch optimizer")
+    return optimizer
 
 
 @contextmanager

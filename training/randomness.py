@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftline.errors import UsageError
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -91,9 +93,17 @@ def build_model(task: "Task", seed: int) -> "nn.Module":
     Args:
         task: whose `Task.model` is called.
         seed: the run's seed.
+
+    Raises:
+        UsageError: what the task builds is no torch module.
     """
+    from torch import nn  # noqa: PLC0415 - see the top of this module
+
     with seeded("model", seed):
-        return task.model()
+        model: object = task.model()
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"model() of task {type(task).__name__} returned a {type(model).__name__}, not a torch module")
+    return model
 
 
 def set_torch_defaults(threads: int = 1) -> None:

@@ -118,8 +118,9 @@ def _built_in(name: str) -> str:
 
 
 def _import_module(name: str) -> ModuleType:
-    # The installed command, unlike `python -m`, does not look in the working directory by itself.
-    _search_in(Path.cwd())
+    if not name.startswith("driftline."):
+        # The installed command, unlike `python -m`, does not look in the working directory by itself.
+        _search_in(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -129,7 +130,7 @@ def _import_module(name: str) -> ModuleType:
                 f"run from the directory that holds it, or name the file: path/to/file.py:Attribute"
             ) from None
         raise _broken(name, error) from error
-    except Exception as error:  # whatever a user's module raises while it runs
+    except (Exception, SystemExit) as error:  # whatever a user's module does while it runs
         raise _broken(name, error) from error
 
 
@@ -150,7 +151,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         found.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _broken(path.name, error) from error
     return module
@@ -161,7 +162,9 @@ def _search_in(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _broken(source: str, error: Exception) -> UsageError:
+def _broken(source: str, error: BaseException) -> UsageError:
+    if isinstance(error, SystemExit):
+        return UsageError(f"{source} ends the process while it is imported; put that under if __name__ == '__main__'")
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "sklearn"}:
         return UsageError(f"{source} needs {error.name}, which is not installed: pip install 'driftline[train]'")
     return UsageError(f"{source} cannot be imported: {type(error).__name__}: {error}")

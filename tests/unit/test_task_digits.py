@@ -12,6 +12,7 @@ from torch import nn
 from driftline.errors import UsageError
 from driftline.training.data import DataPlan
 from driftline.training.evaluation import batches, evaluate
+from driftline.training.gradients import loss_of
 from driftline.training.model_layout import describe, flatten_parameters
 from driftline.training.optimizer_settings import build_optimizer
 from driftline.training.randomness import build_model
@@ -103,7 +104,7 @@ def test_digits_are_learned_within_150_versions_of_three_workers_batches(task: D
     plan = DataPlan(len(train), WORKERS, task.batch_size, seed=0)
     for version in range(VERSIONS):
         indices = np.concatenate([plan.batch(rank, version).indices for rank in range(WORKERS)])
-        loss, denominator = task.loss(model, read_batch(task, train, indices))
+        loss, denominator = loss_of(task, model, read_batch(task, train, indices))
         assert denominator == len(indices)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -113,6 +114,39 @@ def test_digits_are_learned_within_150_versions_of_three_workers_batches(task: D
     metrics = evaluate(task, untrained, layout, flatten_parameters(model, layout))
     assert metrics["accuracy"] >= 0.95
     assert metrics["loss"] < 0.2
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (torch.ones((), requires_grad=True), "must return (mean, denominator), got a Tensor"),
+        ((torch.ones(3, requires_grad=True), 3), "one number that depends on the parameters"),
+        ((torch.ones(()), 3), "one number that depends on the parameters"),
+        ((0.5, 3), "one number that depends on the parameters"),
+        ((torch.ones((), requires_grad=True), -1), "the denominator is -1.0"),
+        ((torch.ones((), requires_grad=True), float("nan")), "the denominator is nan"),
+    ],
+)
+def test_a_loss_that_is_no_mean_with_a_weight_is_refused(
+    task: Digits, returned: object, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the task and what came."""
+    monkeypatch.setattr(task, "loss", lambda *_: returned)
+    with pytest.raises(UsageError) as refused:
+        loss_of(task, nn.Identity(), None)
+    assert "loss() of task Digits" in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_a_model_or_optimizer_that_is_none_is_refused(task: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a return statement was forgotten."""
+    model = build_model(task, 0)
+    monkeypatch.setattr(task, "model", lambda: None)
+    monkeypatch.setattr(task, "optimizer", lambda _: None)
+    with pytest.raises(UsageError, match=r"model\(\) of task Digits returned a NoneType, not a torch module"):
+        build_model(task, 0)
+    with pytest.raises(UsageError, match=r"optimizer\(\) of task Digits returned a NoneType, not a torch optimizer"):
+        build_optimizer(task, model)
 
 
 class Noisy(Digits):

@@ -80,6 +80,12 @@ def test_the_same_file_is_run_once(folder: Path) -> None:
     assert type(load_task("mine.py:Good")) is type(load_task(f"{folder}/mine.py:Good"))
 
 
+def test_a_built_in_task_is_not_looked_for_in_the_working_directory(folder: Path) -> None:
+    """A random file there must not stand in for a library."""
+    load_task("digits")
+    assert str(folder) not in sys.path
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("spec", "words"),
@@ -114,6 +120,7 @@ def test_a_name_that_leads_nowhere_says_what_to_write(spec: str, words: list[str
         ("import not_there_at_all", "broken.py cannot be imported: ModuleNotFoundError: No module named 'not_there"),
         ("1 / 0", "broken.py cannot be imported: ZeroDivisionError"),
         ("def", "broken.py cannot be imported: SyntaxError"),
+        ("import sys; sys.exit(2)", "put that under if __name__ == '__main__'"),
         ("raise ModuleNotFoundError('no', name='torch')", "pip install 'driftline[train]'"),
     ],
 )
