@@ -69,8 +69,13 @@ class KafkaGroupReader:
     def close(self) -> None:
         """See ``GroupReader.close``."""
         if self._guard.close():
-            close_within(self._client.close, self._settings.close_timeout_s, "a Kafka group reader")
+            close_within(self._leave, self._settings.close_timeout_s, "a Kafka group reader")
             self._lookup.close()
+
+    def _leave(self) -> None:
+        # Closing alone does not tell the group if this member owns nothing, and the others would wait for a ghost.
+        self._client.unsubscribe()
+        self._client.close()
 
     def _next(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         self._place()

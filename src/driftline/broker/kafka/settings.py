@@ -127,7 +127,7 @@ class KafkaSettings:
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_ms,
             # A member learns of a rebalance by its next heartbeat, and a cooperative one takes two rounds.
-            "heartbeat.interval.ms": max(50, session_ms // 20),
+            "heartbeat.interval.ms": min(300, session_ms // 3),
             "max.poll.interval.ms": round(self.max_poll_interval_s * 1000),
         }
         return {**self.consumer(), **ours}

@@ -1,0 +1,43 @@
+"""What every test may use.
+
+Tests marked ``kafka`` run against one real Kafka, started once for the whole test command. To use one that runs already
+(quicker while developing), put its address into ``DRIFTLINE_TEST_BOOTSTRAP``, for example ``localhost:9092``; topics
+get unique names, and those made by way of ``unique_name`` are deleted at the end.
+"""
+
+import itertools
+import os
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.testing.broker import running_broker
+
+_SESSION = f"t{uuid.uuid4().hex[:8]}"
+_COUNT = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka."""
+    given = os.environ.get("DRIFTLINE_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        _delete_our_topics(given)
+    else:
+        with running_broker(tmp_path_factory.mktemp("kafka")) as bootstrap_servers:
+            yield bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def unique_name() -> Callable[[str], str]:
+    """Makes names that no other test uses; each may be a run, a topic, a group or a member."""
+    return lambda label: f"{_SESSION}-{next(_COUNT)}-{label}"
+
+
+def _delete_our_topics(bootstrap_servers: str) -> None:
+    admin = KafkaBroker(KafkaSettings(bootstrap_servers)).admin()
+    admin.delete([name for name in admin.topics() if _SESSION in name])
+    admin.close()

@@ -1,0 +1,127 @@
+"""Where reading begins, where it ends, and what happens when the position is not there."""
+
+# ruff: noqa: D103 - the names of the tests are their promises
+
+import pytest
+
+from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail
+from driftline.errors import TopicMissing
+from tests.contract.support import Lab, collect, quiet, until, values_of, write
+
+_TEN = [b"%d" % number for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("position", "first"),
+    [
+        (Start.BEGINNING, 0),
+        (Start.END, 10),
+        (Tail(3), 7),
+        (Tail(10), 0),
+        (Tail(11), 0),
+        (Tail(0), 10),
+        (4, 4),
+        (10, 10),
+    ],
+)
+def test_reading_starts_where_it_was_told_to(lab: Lab, position: Position, first: int) -> None:
+    topic, producer, reader = lab.topic(), lab.producer(), lab.reader()
+    write(producer, topic, 0, *_TEN)
+    assert reader.read(topic, 0, position) == first
+    write(producer, topic, 0, b"later")
+    assert values_of(reader, 11 - first) == [*_TEN, b"later"][first:]
+
+
+def test_the_end_is_told_each_time_it_is_newly_reached(lab: Lab) -> None:
+    topic, producer, reader = lab.topic(), lab.producer(), lab.reader()
+    reader.read(topic, 0, Start.BEGINNING)
+    assert until(reader, EndReached) == EndReached(topic, 0, 0)
+    assert reader.poll(0.3) is None
+    write(producer, topic, 0, b"a", b"b")
+    assert values_of(reader, 2) == [b"a", b"b"]
+    assert until(reader, EndReached) == EndReached(topic, 0, 2)
+    assert reader.poll(0.3) is None
+
+
+def test_the_end_of_one_partition_says_nothing_about_another(lab: Lab) -> None:
+    topic, producer, reader = lab.topic(partitions=2), lab.producer(), lab.reader()
+    write(producer, topic, 1, b"a")
+    reader.read(topic, 0, Start.BEGINNING)
+    reader.read(topic, 1, Start.BEGINNING)
+    assert {(end.partition, end.offset) for end in collect(reader, 2, EndReached)} == {(0, 0), (1, 1)}
+
+
+def test_reading_again_begins_anew_at_the_new_position(lab: Lab) -> None:
+    topic, producer, reader = lab.topic(), lab.producer(), lab.reader()
+    write(producer, topic, 0, *_TEN)
+    reader.read(topic, 0, Start.BEGINNING)
+    assert values_of(reader, 3) == _TEN[:3]
+    reader.read(topic, 0, 8)
+    assert values_of(reader, 2) == _TEN[8:]
+    reader.read(topic, 0, 1)
+    assert values_of(reader, 9) == _TEN[1:]
+    assert until(reader, EndReached).offset == 10
+
+
+def test_nothing_comes_of_a_partition_that_was_stopped_and_others_go_on(lab: Lab) -> None:
+    topic, producer, reader = lab.topic(partitions=2), lab.producer(), lab.reader()
+    write(producer, topic, 0, *_TEN)
+    reader.read(topic, 0, Start.BEGINNING)
+    reader.read(topic, 1, Start.BEGINNING)
+    until(reader, Record)
+    reader.stop(topic, 0)
+    reader.stop(topic, 0)
+    quiet(reader)
+    write(producer, topic, 1, b"other")
+    assert values_of(reader, 1) == [b"other"]
+
+
+def test_a_reader_of_several_topics_gets_all_of_them(lab: Lab) -> None:
+    topics, producer, reader = [lab.topic(), lab.topic()], lab.producer(), lab.reader()
+    for topic in topics:
+        reader.read(topic, 0, Start.BEGINNING)
+        write(producer, topic, 0, topic.encode())
+    assert set(values_of(reader, 2)) == {topic.encode() for topic in topics}
+
+
+@pytest.mark.parametrize("offset", [2, 11])
+def test_a_position_that_the_log_does_not_hold_is_refused_with_what_it_holds(lab: Lab, offset: int) -> None:
+    topic, producer, reader, admin = lab.topic(), lab.producer(), lab.reader(), lab.broker.admin()
+    write(producer, topic, 0, *_TEN)
+    admin.trim(topic, {0: 5})
+    with pytest.raises(PositionLost, match=rf"{topic}\[0\] has no offset {offset}.*5 up to 10") as caught:
+        reader.read(topic, 0, offset)
+    assert caught.value.bounds == Bounds(5, 10)
+
+
+def test_a_position_that_is_deleted_while_reading_is_loud_and_others_are_read_on(lab: Lab) -> None:
+    topic, producer, reader, admin = lab.topic(partitions=2), lab.producer(), lab.reader(), lab.broker.admin()
+    write(producer, topic, 0, b"gone", b"gone", b"kept")
+    reader.read(topic, 1, Start.BEGINNING)
+    until(reader, EndReached)
+    # Trimmed between the look-up and the first fetch: by way of a stopped and resumed reading of the old position.
+    admin.trim(topic, {0: 2})
+    with pytest.raises(PositionLost) as caught:
+        reader.read(topic, 0, 0)
+    assert (caught.value.topic, caught.value.partition, caught.value.position) == (topic, 0, 0)
+    write(producer, topic, 1, b"other")
+    assert values_of(reader, 1) == [b"other"]
+    reader.read(topic, 0, 2)
+    assert values_of(reader, 1) == [b"kept"]
+
+
+@pytest.mark.parametrize("partition", [0, 7])
+def test_a_missing_topic_or_partition_is_refused_by_name(lab: Lab, partition: int) -> None:
+    reader = lab.reader()
+    topic = lab.unique("missing") if partition == 0 else lab.topic()
+    with pytest.raises(TopicMissing, match=topic):
+        reader.read(topic, partition, Start.BEGINNING)
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_reported(lab: Lab) -> None:
+    topic, reader, admin = lab.topic(), lab.reader(), lab.broker.admin()
+    reader.read(topic, 0, Start.BEGINNING)
+    until(reader, EndReached)
+    admin.delete([topic])
+    with pytest.raises(TopicMissing, match=topic):
+        until(reader, Record)
