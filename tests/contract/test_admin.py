@@ -1,7 +1,5 @@
 """Topics are made once, as asked, and say where they begin and end."""
 
-# ruff: noqa: D103 - the names of the tests are their promises
-
 import pytest
 
 from driftline.broker.port import Bounds, Record, Start, TopicSpec

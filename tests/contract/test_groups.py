@@ -1,7 +1,5 @@
 """A group shares out partitions, and hands them over."""
 
-# ruff: noqa: D103 - the names of the tests are their promises
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients end in time, answer in time, and stay in the process that made them."""
 
-# ruff: noqa: D103 - the names of the tests are their promises
-
 import os
 import time
 from collections.abc import Callable

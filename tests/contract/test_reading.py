@@ -1,7 +1,5 @@
 """Where reading begins, where it ends, and what happens when the position is not there."""
 
-# ruff: noqa: D103 - the names of the tests are their promises
-
 import pytest
 
 from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail

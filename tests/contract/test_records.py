@@ -1,7 +1,5 @@
 """What is written is what is read."""
 
-# ruff: noqa: D103 - the names of the tests are their promises
-
 from functools import partial
 
 import numpy as np
