@@ -234,9 +234,9 @@ def _positions(config: RunConfig, evidence: Evidence, taken: list[tuple[GroupId,
 
 
 def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation | None:
-    if not evidence.reports:
+    report = evidence.measured()
+    if report is None:
         return None
-    report = evidence.reports[min(evidence.reports)]
     return Evaluation(
         term=state.chain.term,
         parent=state.chain.head,

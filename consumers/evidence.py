@@ -158,7 +158,10 @@ class Evidence:
             del self.digests[digest.version]
 
     def _hear_report(self, event: EvaluationReport) -> None:
-        if event.version not in self._state.evaluations and self._state.heads.get(event.version) == event.head:
+        """Keep a report, also of a version that we have yet to read: streams are read at different speeds."""
+        state = self._state
+        unread = state.version < event.version <= state.version + CLOCKS_AHEAD
+        if event.version not in state.evaluations and (unread or state.heads.get(event.version) == event.head):
             self.reports[event.version] = event
 
     def saw_snapshot(self, snapshot: Snapshot, value: bytes) -> None:
@@ -213,6 +216,11 @@ class Evidence:
     def pace(self, group_id: GroupId) -> int:
         """Settled pace plus whole pending clocks, in versions."""
         return self._state.groups[group_id].settled_pace + len(self.pending(group_id))
+
+    def measured(self) -> EvaluationReport | None:
+        """Return a report on a version of this ledger that the ledger does not yet hold."""
+        heads = self._state.heads
+        return next((one for version, one in sorted(self.reports.items()) if heads.get(version) == one.head), None)
 
     # -- forgetting --------------------------------------------------------------------------------------------------
 
