@@ -137,6 +137,11 @@ class Launcher:
         self._evaluating: Background[tuple[Finish, RunState]] | None = None
         self._alone_since_s: float | None = None
 
+    @property
+    def seconds(self) -> float:
+        """How long making versions took, without starts and stops."""
+        return self._watching.seconds
+
     def run(self) -> "RunState":
         """Train until the run ends, and return the fold of its ledger.
 
@@ -148,6 +153,7 @@ class Launcher:
         try:
             self._start()
             finish, state = self._train()
+            self._watching.look(state)
             self._after(finish)
         finally:
             self._end()

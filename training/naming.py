@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from driftline.broker.port import Broker
+from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused
 from driftline.training.reading import read_ledger, read_recent_events, run_names
 
@@ -44,6 +45,11 @@ def existing_run(broker: Broker, run: str) -> Existing | None:
             f"run {run!r} ended at version {state.ended.version} ({state.ended.failure or state.ended.reason}); "
             f"choose another --run, or delete it: driftline runs delete {run}"
         )
+    return existing_members(broker, run, state)
+
+
+def existing_members(broker: Broker, run: str, state: RunState) -> Existing:
+    """Return who was heard lately in a run whose ledger has been read."""
     live = read_recent_events(broker, run, state)
     since_ms = time.time() * 1000 - HEARD_MS
     workers, servers = (

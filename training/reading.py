@@ -1,7 +1,7 @@
 """Looking at a run from outside: its ledger to the end, and the end of its events. Joins nothing, writes nothing."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
@@ -40,11 +40,15 @@ def check_run_exists(broker: Broker, run: str) -> None:
     """
     check_run_name(run)
     names = run_names(broker)
-    if run in names:
-        return
+    if run not in names:
+        raise no_such_run(run, names)
+
+
+def no_such_run(run: str, names: Sequence[str]) -> RunRefused:
+    """Return the error for a run that is not among ``names``."""
     near = get_close_matches(run, names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the runs there are: {', '.join(names[:20]) or 'none'}"
-    raise RunRefused(f"there is no run {run!r}; {hint}")
+    return RunRefused(f"there is no run {run!r}; {hint}")
 
 
 def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = None) -> RunState:

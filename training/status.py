@@ -126,7 +126,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
     return RunStatus(
         run=run,
         uuid=None if start is None else start.run.hex(),
-        state=_state_word(state),
+        state=run_state_word(state),
         version=state.version,
         steps=None if config is None else config.steps,
         digest=None if digests is None else digests.state.hex(),
@@ -165,7 +165,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _state_word(state: RunState) -> str:
+def run_state_word(state: RunState) -> str:
+    """Return one of the words of `RunStatus.state`."""
     if state.ended is not None:
         return "failed" if state.ended.failure else "ended"
     if state.start is None:
@@ -197,15 +198,10 @@ def _last_clocks(state: RunState) -> dict[GroupId, int]:
     return clocks | {group.id: group.settled_clock for group in state.groups.values()}
 
 
-def _worker(  # noqa: PLR0913, PLR0917 - all that is known of one worker
-    name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, live: Live
-) -> WorkerStatus:
+def _worker(name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, live: Live) -> WorkerStatus:
     heard = live.members.get(("worker", name, incarnation))
     note = state.removed.get(group, "")
-    if note:
-        word = "left" if note == "left" else "removed"
-    else:
-        word = _member_word(heard, state, live)
+    gone = "left" if note == "left" else "removed"
     return WorkerStatus(
         name=name,
         incarnation=incarnation.hex(),
@@ -213,7 +209,7 @@ def _worker(  # noqa: PLR0913, PLR0917 - all that is known of one worker
         contributions=state.totals.contributions[name],
         skips=state.totals.skips[name],
         rejections=state.totals.rejections[name],
-        state=word,
+        state=gone if note else _member_word(heard, state, live),
         note=note,
         waiting_share=None if heard is None or heard.left else round(heard.waiting_share, 4),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.types import StringParamType
 
 if TYPE_CHECKING:
     from driftline.config.connection import Connection
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
     from driftline.config.run import RunWords
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+DEFAULT_HOME = ".driftline"
+
 Decorator = Callable[[Command], Command]
 
 
-class Pair(click.ParamType):
+class Pair(StringParamType):
     """``name=value``; in an environment variable one a line, because values may hold spaces."""
 
     name = "NAME=VALUE"
@@ -54,7 +57,7 @@ def connection_options(command: Command) -> Command:
 def home_option(command: Command) -> Command:
     """Add the option that says where state lies on this machine."""
     return click.option(
-        "--home", type=click.Path(file_okay=False, path_type=Path), default=Path(".driftline"), metavar="DIR",
+        "--home", type=click.Path(file_okay=False, path_type=Path), default=Path(DEFAULT_HOME), metavar="DIR",
         envvar="DRIFTLINE_HOME", show_envvar=True, show_default=True,
         help="Folder of this machine's broker and of the logs of runs.",
     )(command)  # fmt: skip

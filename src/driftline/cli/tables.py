@@ -29,10 +29,9 @@ def status_lines(seen: "RunStatus") -> list[str]:
         ("mode", f"{seen.mode or NOTHING}, topology {seen.topology or NOTHING}, term {seen.term}"),
         ("samples", f"{seen.samples:,}"),
         ("staleness", ", ".join(f"{late}: {count}" for late, count in seen.staleness.items()) or NOTHING),
-        ("not used", f"{seen.rejected} rejected, {seen.duplicates} duplicates, {seen.void} void, "
-         f"{seen.undecodable} undecodable"),
+        ("not used", _not_used(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
-    ]  # fmt: skip
+    ]
     return [*table(facts), *worker_lines(seen.workers), *server_lines(seen.servers)]
 
 
@@ -88,11 +87,11 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
-def summary_lines(seen: "RunStatus", seconds: float) -> list[str]:
-    """Return what ``train`` says at its end."""
+def summary_lines(seen: "RunStatus", training_s: float, whole_s: float) -> list[str]:
+    """Return what ``train`` says at its end: ``training_s`` is the part of ``whole_s`` that made versions."""
     verb = "failed at" if seen.ended is not None and seen.ended.failure else "ended at"
-    pace = f", {seen.version / seconds:.1f} versions a second" if seconds > 0 else ""
-    head = f"run {seen.run} {verb} version {seen.version}; {seconds:.1f} s with all starts and stops{pace}"
+    time = f"{training_s:.1f} s of training, {whole_s:.1f} s with all starts and stops"
+    head = f"run {seen.run} {verb} version {seen.version}: {time}"
     facts = [
         ("metrics", _metrics(seen)),
         ("digest", _digest(seen.digest, seen)),
@@ -109,6 +108,12 @@ def _contributions(worker: "WorkerStatus") -> str:
     extra = [f"{worker.rejections} rejected"] if worker.rejections else []
     extra += [f"removed: {worker.note}"] if worker.state == "removed" else []
     return ", ".join([f"{worker.contributions} contributions", *extra])
+
+
+def _not_used(seen: "RunStatus") -> str:
+    counts = {"rejected": seen.rejected, "duplicates": seen.duplicates, "void": seen.void}
+    counts["undecodable"] = seen.undecodable
+    return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
 def _metrics(seen: "RunStatus") -> str:

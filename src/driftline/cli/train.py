@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from driftline.cli.options import ConnectionWords, connection_options, json_option, run_options, take_run_words
+from driftline.cli.options import (
+    DEFAULT_HOME,
+    ConnectionWords,
+    connection_options,
+    json_option,
+    run_options,
+    take_run_words,
+)
 from driftline.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -50,7 +57,8 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
     Kafka of --home is used; if it is not running it is started, and stopped at the end. Progress goes to stderr, the
     summary to stdout. Every process writes a log under --home/runs/NAME.
     """
-    from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415 - keeps --help fast
+    from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415
+    from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
     from driftline.training.background import Background  # noqa: PLC0415
     from driftline.training.task import load_task  # noqa: PLC0415
 
@@ -63,10 +71,14 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
         try:
             with request.connection.started(line.say) as kafka:
                 loading.check()
-                seen = _train(request, kafka, loading, line)
+                seen, training_s = _train(request, kafka, loading, line)
         finally:
             line.clear()
-    _report(seen, time.monotonic() - began_s, as_json=as_json, home=request.connection.home)
+    lines = summary_lines(seen, training_s, time.monotonic() - began_s)
+    for text in [*lines, f"look further: driftline status {seen.run}{_where(request.connection)}"]:
+        click.echo(text, err=as_json)
+    if as_json:
+        click.echo(json.dumps(seen.to_dict(), allow_nan=False))
 
 
 def _read(task: str, run: str | None, servers: str, options: dict[str, Any]) -> Request:
@@ -92,7 +104,9 @@ def _read(task: str, run: str | None, servers: str, options: dict[str, Any]) -> 
     return request
 
 
-def _train(request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine) -> "RunStatus":
+def _train(
+    request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine
+) -> "tuple[RunStatus, float]":
     from driftline.config.place import run_folder  # noqa: PLC0415 - keeps --help fast
     from driftline.training.launcher import Launcher, Plan  # noqa: PLC0415
     from driftline.training.naming import unused_names  # noqa: PLC0415
@@ -115,8 +129,10 @@ def _train(request: Request, kafka: "Reached", loading: "Background[Task]", line
             f"run {settings.run}: {request.task} with {len(plan.workers)} workers and {len(plan.servers)} servers, "
             f"Kafka at {kafka.bootstrap_servers}, logs in {plan.logs}"
         )
-        state = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say).run()
-        return build_status(settings.run, state, read_recent_events(kafka.broker, settings.run, state))
+        launcher = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say)
+        state = launcher.run()
+        live = read_recent_events(kafka.broker, settings.run, state)
+        return build_status(settings.run, state, live), launcher.seconds
 
 
 @contextmanager
@@ -152,10 +168,8 @@ def _environment(connection: "Connection") -> dict[str, str]:
     return {"DRIFTLINE_KAFKA_PROPERTIES": "\n".join(pairs)}
 
 
-def _report(seen: "RunStatus", seconds: float, *, as_json: bool, home: Path) -> None:
-    from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
-
-    for text in [*summary_lines(seen, seconds), f"look further: driftline status {seen.run} --home {home}"]:
-        click.echo(text, err=as_json)
-    if as_json:
-        click.echo(json.dumps(seen.to_dict(), allow_nan=False))
+def _where(connection: "Connection") -> str:
+    """Return the options by which another command finds the same Kafka, as far as they are not the default."""
+    if connection.bootstrap_servers is not None:
+        return f" --bootstrap-servers {connection.bootstrap_servers}"
+    return "" if connection.home == Path(DEFAULT_HOME) else f" --home {connection.home}"

@@ -15,7 +15,7 @@ from driftline.cli.roles import check_finish, role_options, stoppable
 @run_options
 @connection_options
 @role_options
-def worker(  # noqa: PLR0913 - one argument an option that needs a name here
+def worker(
     task: str,
     run: str,
     name: str | None,

@@ -105,8 +105,6 @@ class Connection:
             yield self.reach(self.bootstrap_servers)
             return
         embedded = self._embedded(report)
-        if not embedded.status().running:
-            report(f"starting the Kafka of {self.home}")
         with _used(embedded):
             yield self.reach(embedded.bootstrap_servers)
 
