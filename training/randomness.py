@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,18 @@ def seed_from(*parts: str | int) -> None:
     # The old global generator is what other people's augmentation code draws from; it takes words of 32 bits.
     words = stable_seed("numpy", *parts)
     np.random.seed([words & 0xFFFFFFFF, words >> 32])  # noqa: NPY002
-    torch.manual_seed(stable_seed("torch", *parts))
+    if _has_accelerator():
+        torch.manual_seed(stable_seed("torch", *parts))
+    else:
+        # The same for the CPU; manual_seed would spend milliseconds of every clock on devices that are not there.
+        torch.default_generator.manual_seed(stable_seed("torch", *parts))
+
+
+@lru_cache(maxsize=1)
+def _has_accelerator() -> bool:
+    import torch  # noqa: PLC0415 - see the top of this module
+
+    return torch.cuda.is_available() or torch.backends.mps.is_available() or torch.xpu.is_available()
 
 
 @contextmanager
