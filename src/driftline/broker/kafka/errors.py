@@ -39,6 +39,7 @@ AWAY = {
     KafkaError.NOT_COORDINATOR,
 }
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 _FORBIDDEN = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -73,6 +74,9 @@ def undelivered(error: KafkaError, what: str, settings: KafkaSettings, last_word
         return translated(error, what, settings)
     if error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}:
         return BrokerError(f"{what}: the broker refused its size; raise max.message.bytes of the topic to the default")
+    if error.code() in _PURGED:
+        why = f" ({last_word})" if last_word else ""
+        return DeliveryFailed(f"{what} was not acknowledged before the producer was closed{why}")
     reason = settings.scrub(error.str()) + (f"; {last_word}" if last_word else "")
     return DeliveryFailed(
         f"{what} was not acknowledged within {settings.delivery_timeout_s:g} s, so it may or may not be in the log "
@@ -82,9 +86,12 @@ def undelivered(error: KafkaError, what: str, settings: KafkaSettings, last_word
 
 def unreachable(settings: KafkaSettings, timeout_s: float, last_word: str) -> BrokerUnreachable:
     """Return the error for a broker that did not answer in time."""
-    why = f" ({last_word})" if last_word else ""
+    # A refused connection or a name that does not resolve is reported. Silence means that somebody took the connection.
+    why = (
+        last_word or "the connection opens but nobody answers: a broker that hangs, or one that expects TLS or a login"
+    )
     return BrokerUnreachable(
-        f"no Kafka answers at {settings.bootstrap_servers} within {timeout_s:g} s{why}; start one with "
+        f"no Kafka answers at {settings.bootstrap_servers} within {timeout_s:g} s ({why}); start one with "
         f"`driftline broker start`, or name another with --bootstrap-servers"
     )
 

@@ -140,7 +140,7 @@ def _unknown_or_invalid(name: str, value: str) -> Iterable[str]:
     if "no such configuration property" in refusal.lower():
         near = difflib.get_close_matches(name, [*_COMMON, *_FIXED], n=1)
         yield f"Kafka property {name}: there is no such property{f'; did you mean {near[0]}?' if near else ''}"
-    elif "for configuration property" in refusal.lower():
+    elif "configuration property" in refusal.lower():
         yield f"Kafka property {name}: {refusal}"
 
 

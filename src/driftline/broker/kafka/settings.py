@@ -107,7 +107,7 @@ class KafkaSettings:
             "isolation.level": "read_uncommitted",
             # Data is answered at once in any case. This is how long a partition that is added, resumed or moved can
             # wait behind a fetch that finds nothing, because a broker gets one fetch at a time.
-            "fetch.wait.max.ms": 100,
+            "fetch.wait.max.ms": 200,
             "fetch.error.backoff.ms": 10,
             # The default of 1000 means pauses of a second whenever the local queue is full.
             "fetch.queue.backoff.ms": 5,

@@ -1,0 +1,71 @@
+"""Log lines can be read by people and by machines; counters survive threads."""
+
+import io
+import json
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from driftline.errors import UsageError
+from driftline.telemetry import Counters, configure_logging
+
+_log = logging.getLogger("driftline.some.part")
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    logger = logging.getLogger("driftline")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
+
+
+def test_json_lines_hold_the_text_the_extras_and_the_exception() -> None:
+    stream = io.StringIO()
+    configure_logging("info", json_lines=True, stream=stream)
+    _log.info("read %d records", 3, extra={"partition": 7})
+    _log.error("failed", exc_info=ValueError("no\nway"))
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (first["message"], first["partition"], first["level"]) == ("read 3 records", 7, "info")
+    assert first["time"].endswith("Z")
+    assert "ValueError: no\nway" in second["exception"]
+
+
+def test_lines_for_people_name_level_and_part() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    _log.warning("slow", extra={"lag_records": 5})
+    assert stream.getvalue().endswith(" warning some.part: slow lag_records=5\n")
+
+
+def test_lower_levels_are_dropped_and_configuring_again_replaces() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    configure_logging("debug", stream=first)
+    configure_logging("warning", stream=second)
+    _log.info("dropped")
+    _log.error("kept")
+    assert first.getvalue() == ""
+    assert second.getvalue().count("\n") == 1
+
+
+def test_an_unknown_level_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"'loud'.*debug, info, warning, error"):
+        configure_logging("loud")
+
+
+def test_counters_add_up_over_threads() -> None:
+    counters = Counters()
+
+    def work() -> None:
+        for _ in range(1000):
+            counters.add("x")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counters.add("a", 2)
+    assert counters.snapshot() == {"a": 2, "x": 4000}
