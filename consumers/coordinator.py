@@ -27,6 +27,7 @@ from driftline.schemas.records import (
     Event,
     LedgerRecord,
     Proposal,
+    RunStart,
     Snapshot,
     TermStart,
     Tick,
@@ -125,7 +126,8 @@ class Coordinator:
             self._abdicate()
         if folded.record is not None:
             self.evidence.forget_settled()
-        return self._next()
+        done = self._stop_snapshots() if isinstance(folded.record, RunStart) else []
+        return done + self._next()
 
     def on_event(self, event: Event) -> list[Effect]:
         """An event was read; only the owner of the partition gets here."""
@@ -228,6 +230,10 @@ class Coordinator:
             return []
         self._snapshot_partitions = max(self._snapshot_partitions, partitions)
         return [Read(Stream.SNAPSHOTS, partition, Start.BEGINNING) for partition in range(partitions)]
+
+    def wants_snapshots(self, partition: int) -> bool:
+        """Whether version-0 snapshots of a partition are being read, to see which proposal is complete."""
+        return partition < self._snapshot_partitions
 
     def _stop_snapshots(self) -> list[Effect]:
         count, self._snapshot_partitions = self._snapshot_partitions, 0

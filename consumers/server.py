@@ -8,7 +8,7 @@ from driftline.consumers.coordinator import Coordinator
 from driftline.consumers.run_state import RunState
 from driftline.consumers.shard_server import ShardServer
 from driftline.errors import IntegrityError, Undecodable
-from driftline.schemas.codec import decode, encode
+from driftline.schemas.codec import decode, encode, peek_type
 from driftline.schemas.effects import (
     CaughtUp,
     Effect,
@@ -20,12 +20,17 @@ from driftline.schemas.effects import (
     Received,
     Send,
     SendFailed,
+    StopReading,
     Timer,
 )
-from driftline.schemas.records import NO_RUN, Delta, Event, Snapshot, UndecodableReport
+from driftline.schemas.records import NO_RUN, Delta, Event, Parameters, Receipt, Snapshot, UndecodableReport
 
 FIRST_BYTES = 64
 """How much of an undecodable record is reported."""
+
+
+SAID_ONCE = (Parameters, Receipt)
+"""What must arrive although nothing repeats it soon: without it workers wait for a version, or the coordinator does."""
 
 
 class Server:
@@ -55,11 +60,18 @@ class Server:
         if self._finished:
             return []
         try:
-            effects = self._dispatch(event)
+            effects = [effect for effect in self._dispatch(event) if not self._is_still_read(effect)]
         except IntegrityError as error:
             effects = [Finish("the log contradicts itself", str(error))]
         self._finished = any(isinstance(effect, Finish) for effect in effects)
         return effects
+
+    def _is_still_read(self, effect: Effect) -> bool:
+        """Whether an effect would stop a reading that candidate or shards, which share it, still need."""
+        if not isinstance(effect, StopReading) or effect.stream is not Stream.SNAPSHOTS:
+            return False
+        owned = self.shards.owned.get(effect.partition)
+        return (owned is not None and not owned.is_loaded) or self.coordinator.wants_snapshots(effect.partition)
 
     def _dispatch(self, event: Input) -> list[Effect]:
         match event:
@@ -101,7 +113,7 @@ class Server:
     def _send_failed(self, event: SendFailed) -> list[Effect]:
         self.counters["sends_failed"] += 1
         effects = self.coordinator.on_send_failed(event)
-        if event.send.stream is Stream.PARAMETERS:  # a publish point must reach the workers, or they wait for ever
+        if peek_type(event.send.value) in SAID_ONCE:
             effects = [*effects, event.send]
         return effects
 
