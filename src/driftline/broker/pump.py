@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from driftline.broker.inflow import Event, Failed, Inflow, Pumped, Started, Stopped
-from driftline.broker.port import Assigned, GroupReader, Position, PositionLost, Reader, Record, Revoked
+from driftline.broker.port import Assigned, GroupReader, Position, PositionLost, Reader, Revoked
 from driftline.errors import BrokerError, TopicMissing
 
 _log = logging.getLogger(__name__)
@@ -199,15 +199,9 @@ class GroupPump(_Pump):
             case Revoked(partitions):
                 self._owned -= set(partitions)
                 self._asked_to_pause -= set(partitions)
-                # Those behind the full inflow would come after the change that took their partition away.
-                self._backlog = deque(each for each in self._backlog if not _of(each, partitions))
             case _:
                 pass
         return event
 
     def _release(self) -> None:
         self._reader.close()
-
-
-def _of(event: Event, partitions: Sequence[int]) -> bool:
-    return isinstance(event, Record) and event.partition in partitions

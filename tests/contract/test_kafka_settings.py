@@ -1,0 +1,131 @@
+"""Wrong settings are refused as a whole, before anything is created, and secrets stay secret. Needs no broker."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from driftline.broker.kafka import KafkaSettings
+from driftline.broker.kafka.errors import Faults, translated, undelivered
+from driftline.errors import BrokerError, BrokerUnreachable, ConfigError, DeliveryFailed, TopicMissing
+
+_SECRET = "correct-horse-battery"  # noqa: S105 - the test looks for it where it must not be
+_ADDRESS = "localhost:9092"
+
+
+@pytest.mark.parametrize("servers", ["localhost:9092", "a:1,b:2, c:65535", "[::1]:9092", "SSL://host.example:9093"])
+def test_addresses_as_kafka_takes_them_pass(servers: str) -> None:
+    assert KafkaSettings(servers).common()["bootstrap.servers"] == servers
+
+
+@pytest.mark.parametrize("servers", ["", "localhost", "a:1,,b:2", "a:0", "a:65536", "a:b", "http://a:1/x", "a b:1"])
+def test_an_address_that_cannot_be_one_is_refused_with_an_example(servers: str) -> None:
+    with pytest.raises(ConfigError, match=r'is no address; an example is "localhost:9092"'):
+        KafkaSettings(servers)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        KafkaSettings(
+            "nowhere",
+            {
+                "enable.idempotence": "false",
+                "acks": "1",
+                "group.protocol": "consumer",
+                "session.timeout.ms": "100",
+                "ssl.ca.locaton": "/ca.pem",
+                "linger.ms": "-7",
+                "enable.auto.commit": True,  # type: ignore[dict-item]
+            },
+            session_timeout_s=400,
+            request_timeout_s=0,
+        )
+    text = str(caught.value)
+    assert len(caught.value.problems) == 10
+    for part in (
+        "'nowhere' is no address",
+        "session_timeout_s = 400 is above max_poll_interval_s = 300",
+        "request_timeout_s = 0: must be positive",
+        "enable.idempotence=false: remove it",
+        "acks=1: remove it",
+        "group.protocol=consumer: remove it",
+        "session.timeout.ms: remove it",
+        "did you mean ssl.ca.location?",
+        "linger.ms",
+        "enable.auto.commit: the value must be text in quotes, not bool",
+    ):
+        assert part in text
+
+
+def test_what_only_repeats_our_own_choice_is_no_problem() -> None:
+    KafkaSettings(_ADDRESS, {"acks": "ALL", "enable.idempotence": "true", "auto.offset.reset": "error"})
+
+
+def test_a_file_that_is_not_there_is_found_before_any_client_is_made() -> None:
+    with pytest.raises(ConfigError, match=r"ssl\.ca\.location"):
+        KafkaSettings(_ADDRESS, {"security.protocol": "ssl", "ssl.ca.location": "/nonexistent/ca.pem"})
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config"]
+)
+def test_secrets_are_neither_shown_nor_quoted_in_errors(name: str) -> None:
+    settings = KafkaSettings(_ADDRESS, {name: _SECRET, "sasl.username": "alice"})
+    assert _SECRET not in repr(settings)
+    assert "alice" in repr(settings)
+    error = KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, f"no such password {_SECRET}")
+    assert _SECRET not in str(translated(error, "connecting", settings))
+    with pytest.raises(ConfigError) as caught:
+        KafkaSettings(_ADDRESS, {name: _SECRET, "security.protocol": _SECRET})
+    assert _SECRET not in str(caught.value)
+
+
+def test_a_users_property_reaches_every_kind_of_client() -> None:
+    settings = KafkaSettings(_ADDRESS, {"socket.timeout.ms": "1234"})
+    for client in (settings.common(), settings.producer(), settings.consumer(), settings.group("g", "m")):
+        assert client["socket.timeout.ms"] == "1234"
+
+
+def test_errors_of_librdkafka_become_ours() -> None:
+    settings = KafkaSettings(_ADDRESS)
+    codes = {
+        KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
+        KafkaError._ALL_BROKERS_DOWN: BrokerUnreachable,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED: BrokerError,
+        KafkaError.INVALID_CONFIG: BrokerError,
+    }
+    for code, kind in codes.items():
+        assert type(translated(KafkaError(code, "said"), "doing it", settings)) is kind
+    assert type(undelivered(KafkaError(KafkaError._MSG_TIMED_OUT), "a record", settings, "")) is DeliveryFailed
+    assert type(undelivered(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "a record", settings, "")) is TopicMissing
+
+
+@pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED])
+def test_refused_credentials_break_a_client_that_never_worked(code: int) -> None:
+    faults = Faults(KafkaSettings(_ADDRESS))
+    faults.check()
+    faults.on_error(KafkaError(code, "certificate verify failed"))
+    with pytest.raises(BrokerError, match=r"certificate verify failed.*check security\.protocol"):
+        faults.check()
+
+
+def test_a_single_refusal_does_not_break_a_client_that_has_worked() -> None:
+    faults = Faults(KafkaSettings(_ADDRESS))
+    faults.worked()
+    faults.on_error(KafkaError(KafkaError._SSL, "handshake cut short by a restart"))
+    faults.check()
+
+
+def test_brokers_that_are_down_break_nothing_and_leave_a_last_word() -> None:
+    faults = Faults(KafkaSettings(_ADDRESS))
+    faults.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    faults.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    faults.check()
+    assert faults.last_word == "Connection refused"
+
+
+def test_a_fatal_error_breaks_a_client_for_good() -> None:
+    faults = Faults(KafkaSettings(_ADDRESS))
+    faults.worked()
+    faults.on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "gap", fatal=True))
+    faults.worked()
+    with pytest.raises(BrokerError, match="broken for good: gap"):
+        faults.check()
