@@ -41,6 +41,8 @@ class RunConfig:
         seed: of data order and of everything random in workers.
         partitions: of the deltas, parameters and snapshots topics, P.
         rule: the optimizer.
+        samples: of the training data; workers with another count are refused. 0: the workers' own business.
+        batch_size: samples of one worker's gradient; likewise.
         max_unsettled: contributions of one group that may be under way, K.
         tick_interval_s: seconds between reading a tick and writing the next.
         gone_after_ticks: a member is gone when so many ticks were read without its heartbeat.
@@ -54,6 +56,8 @@ class RunConfig:
     seed: int = 0
     partitions: int = 4
     rule: RuleConfig
+    samples: int = 0
+    batch_size: int = 0
     max_unsettled: int = 2
     tick_interval_s: float = 0.25
     gone_after_ticks: int = 12
@@ -111,6 +115,8 @@ def check(config: RunConfig) -> None:
         *_check_int("steps", config.steps, 1, 2**53),
         *_check_int("seed", config.seed, 0, TOP_SEED),
         *_check_int("partitions", config.partitions, 1, 1_000),
+        *_check_int("samples", config.samples, 0, 2**53),
+        *_check_int("batch_size", config.batch_size, 0, 2**53),
         *_check_int("max_unsettled", config.max_unsettled, 1, 1_000),
         *_check_int("gone_after_ticks", config.gone_after_ticks, 2, 1_000_000),
     ]

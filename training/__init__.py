@@ -1,0 +1,1 @@
+"""Tasks, data, the worker and evaluator sessions, and what starts them. torch is imported only here."""

@@ -8,8 +8,9 @@ from driftline.consumers.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.training.data import DataPlan, part_of
-from driftline.training.gradients import collect_gradients
+from driftline.training.gradients import collect_gradients, loss_of
 from driftline.training.model_layout import describe, flatten_parameters, load_parameters
+from driftline.training.optimizer_settings import build_optimizer
 from driftline.training.randomness import build_model, seed_everything, set_torch_defaults
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import Dataset, Task, read_batch
@@ -40,7 +41,7 @@ class Computing:
         self._seed = settings.seed
         self._model: nn.Module = build_model(task, settings.seed)
         self._data: Dataset = task.data("train")
-        layout, rule = describe(self._model, task.optimizer(self._model), settings.partitions)
+        layout, rule = describe(self._model, build_optimizer(task, self._model), settings.partitions)
         config = settings.freeze(rule, samples=len(self._data), batch_size=task.batch_size)
         self.offer = Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
@@ -61,7 +62,7 @@ class Computing:
         seed_everything(self._seed, worker, start, clock)
         self._model.train()
         self._model.zero_grad(set_to_none=True)
-        mean, weight = self._task.loss(self._model, read_batch(self._task, self._data, indices))
+        mean, weight = loss_of(self._task, self._model, read_batch(self._task, self._data, indices))
         mean.backward()  # type: ignore[no-untyped-call]
         found = collect_gradients(self._model, self.offer.layout)
         if found.not_finite:

@@ -55,6 +55,8 @@ class RunSettings:
             seed=self.seed,
             partitions=self.partitions,
             rule=rule,
+            samples=samples,
+            batch_size=batch_size,
         )
         check(config)
         return config
