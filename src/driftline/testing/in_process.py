@@ -1,0 +1,118 @@
+"""A whole run in one process: servers and workers as shells over one broker, gradients from a function.
+
+For tests that want every layer but torch and processes.
+"""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from driftline.broker.port import Broker, Start
+from driftline.broker.topics import Stream, run_topics
+from driftline.consumers.follower import Model
+from driftline.consumers.run_state import RunState
+from driftline.consumers.server import Server
+from driftline.consumers.shell import GroupStream, Shell
+from driftline.errors import WaitTimeout
+from driftline.producers.deltas import Gradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.effects import Finish
+from driftline.training.session import WorkerSession
+
+Compute = Callable[[str, Model, int], Gradient]
+"""(worker, model, cursor) → gradient."""
+
+STEP_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: what the first worker saw last, and what each member finished with."""
+
+    state: RunState
+    model: Model | None
+    finishes: dict[str, Finish]
+
+
+def run_in_process(
+    broker: Broker,
+    offer: Offer,
+    workers: Sequence[str],
+    compute: Compute,
+    *,
+    servers: int = 1,
+    seed: int = 0,
+    timeout_s: float = 60.0,
+) -> Outcome:
+    """Run ``offer`` to its end.
+
+    Raises:
+        WaitTimeout: it did not end within ``timeout_s``; says who is still at work and why.
+    """
+    rng = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    admin = broker.admin()
+    admin.create(run_topics(offer.config.name, offer.config.partitions))
+    admin.close()
+    cast = _Cast(broker, offer, workers, compute, servers, rng)
+    try:
+        cast.play(time.monotonic() + timeout_s)
+        return cast.outcome()
+    finally:
+        cast.close()
+
+
+class _Cast:
+    """All members of one run, stepped in turn."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        offer: Offer,
+        workers: Sequence[str],
+        compute: Compute,
+        servers: int,
+        rng: random.Random,
+    ) -> None:
+        self._compute = compute
+        run = offer.config.name
+        groups = (
+            GroupStream(Stream.DELTAS, "servers", Start.BEGINNING),
+            GroupStream(Stream.EVENTS, "coordinator", Start.END),
+        )
+        self._sessions = {name: WorkerSession(name, rng.randbytes(16), offer, rng.randbytes(16)) for name in workers}
+        self._shells: dict[str, Shell] = {}
+        for index in range(servers):
+            name = f"server-{index + 1}"
+            self._shells[name] = Shell(broker, run, Server(name, rng.randbytes(16), rng), name, groups)
+        for name, session in self._sessions.items():
+            self._shells[name] = Shell(broker, run, session, name)
+
+    def play(self, deadline_s: float) -> None:
+        """Step everybody until everybody has finished."""
+        while any(shell.finished is None for shell in self._shells.values()):
+            for name, shell in self._shells.items():
+                shell.step(STEP_S)
+                self._work(name, shell)
+            if time.monotonic() > deadline_s:
+                raise WaitTimeout(f"the run did not end: {self._waiting()}")
+
+    def _work(self, name: str, shell: Shell) -> None:
+        session = self._sessions.get(name)
+        model = None if session is None else session.may_start()
+        if session is not None and model is not None:
+            shell.perform(session.contribute(model, self._compute(name, model, session.pace)))
+
+    def _waiting(self) -> str:
+        return "; ".join(f"{name} waits for {one.waiting_for()}" for name, one in self._sessions.items())
+
+    def outcome(self) -> Outcome:
+        """Collect what there is to see."""
+        first = next(iter(self._sessions.values()))
+        finishes = {name: shell.finished for name, shell in self._shells.items() if shell.finished is not None}
+        return Outcome(first.state, first.reader.follower.newest, finishes)
+
+    def close(self) -> None:
+        """Release every client."""
+        for shell in self._shells.values():
+            shell.close()
