@@ -1,6 +1,7 @@
 """The ahead-of-time cache: offered only when it is finished, fitting and unchanged."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,19 @@ def test_another_java_another_jar_or_a_touched_jar_is_another_cache(class_path: 
     (tmp_path / "release").write_text('JAVA_VERSION="26"')
     names.add(aot.aot_path(class_path))
     assert len(names) == 5
+
+
+def test_only_what_nobody_uses_is_deleted(class_path: list[Path]) -> None:
+    """Two environments share the folder, each with a cache of its own."""
+    used, unused = made(class_path), made(class_path[:1])
+    month_ago_s = time.time() - 32 * 24 * 3600
+    for path in (used, unused):
+        os.utime(path.with_suffix(".json"), (month_ago_s, month_ago_s))
+    assert aot.find(class_path) == used
+    aot.drop_unused()
+    assert used.exists()
+    assert not unused.exists()
+    assert not unused.with_suffix(".json").exists()
 
 
 def test_two_makers_do_not_collide(class_path: list[Path]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from driftline.broker.embedded import EmbeddedBroker, aot, boot, broker, java, process
+from driftline.broker.embedded import EmbeddedBroker, aot, boot, broker, java, ports, prepare, process
 from driftline.broker.embedded.state import Launch, load_launch, save_launch
 from driftline.errors import EmbeddedBrokerError
 
@@ -35,6 +35,9 @@ if (here / "stubborn").exists():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if any(word.startswith("-XX:AOTCache=") for word in sys.argv) and (here / "cache-refused").exists():
     print("[0.003s][error  ][aot] Unable to map shared spaces", flush=True)
+for word in sys.argv:
+    if word.startswith("-XX:AOTCacheOutput=") and not (here / "forgets").exists():
+        pathlib.Path(word.partition("=")[2]).write_text("made")
 server = socket.create_server(("127.0.0.1", int(told["listeners"].split(",")[0].rpartition(":")[2])))
 while True:
     connection, _ = server.accept()
@@ -275,6 +278,32 @@ def test_a_broker_without_a_cache_has_one_made_afterwards(
         assert not asked
     assert asked == ["stopped"]
     assert fake.exists()
+
+
+def test_the_cache_is_made_by_a_throw_away_broker(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is used as a broker would be, and neither its folder nor its process stays."""
+    used: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(prepare, "ensure_jars", lambda _report: [])
+    monkeypatch.setattr(prepare, "rehearse", used.append)
+    (fake / "release").write_text("25")
+    path = prepare.prepare()
+    assert path is not None
+    assert path.read_text() == "made"
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.stem}.json", "make.lock"]
+    assert len(used) == 1
+    assert not ports.still_taken([int(used[0].rpartition(":")[2])], 1.0)
+
+
+def test_a_cache_that_is_not_written_is_an_error(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the log of the throw-away broker, whose folder is gone by then."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(prepare, "ensure_jars", lambda _report: [])
+    (fake / "release").write_text("25")
+    (fake / "fails").touch()
+    with pytest.raises(EmbeddedBrokerError, match=r"(?s)wrote no ahead-of-time cache.*does not want to"):
+        prepare.prepare()
+    assert [file.name for file in aot.aot_dir().iterdir()] == ["make.lock"]
 
 
 def test_the_log_is_bounded(fake: Path, home: Path) -> None:

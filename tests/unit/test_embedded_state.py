@@ -167,6 +167,24 @@ def test_a_dead_process_that_nobody_collected_is_dead() -> None:
             assert time.monotonic() < deadline
 
 
+def test_a_process_that_is_turning_into_the_jvm_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two programs a process has no command line; taking that for death would start a second JVM."""
+    seen = iter([("R", ""), ("R", ""), ("S", "java -Dtoken=abc")])
+    monkeypatch.setattr(process, "_inspect", lambda _pid: next(seen))
+    assert process.is_running(Launch(1, "abc", aot=False))
+
+
+def test_a_lock_says_what_it_waits_for_when_it_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and not for a moment's wait."""
+    monkeypatch.setattr("driftline.broker.embedded.filelock._REPORT_AFTER_S", 0.1)
+    lines: list[str] = []
+    with FileLock(tmp_path / "lock") as other:
+        assert other.try_acquire()
+        with pytest.raises(EmbeddedBrokerError):
+            FileLock(tmp_path / "lock").acquire(time.monotonic() + 0.4, "the other one", report=lines.append)
+    assert lines == ["waiting for the other one"]
+
+
 def test_ps_and_proc_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way for macOS gives the same answers, where a ps is installed."""
     monkeypatch.setattr(process, "_inspect", process._inspect_ps)

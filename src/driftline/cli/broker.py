@@ -68,7 +68,7 @@ def broker() -> None:
 @broker.command()
 @_home_option
 @_port_option
-@_timeout_option(60.0, "How long the start may take; a first download is not counted.")
+@_timeout_option(120.0, "How long the start may take; a first download is not counted.")
 def start(home: Path, port: int | None, timeout_s: float) -> None:
     """Start the broker in the background, or find it running; it runs until `stop`.
 
@@ -112,7 +112,7 @@ def _fields(seen: "BrokerStatus") -> dict[str, object]:
 @broker.command()
 @_home_option
 @_port_option
-@_timeout_option(60.0, "How long the start may take; a first download is not counted.")
+@_timeout_option(120.0, "How long the start may take; a first download is not counted.")
 def run(home: Path, port: int | None, timeout_s: float) -> None:
     """Run the broker until Ctrl-C (exit code 130) or SIGTERM (0); it ends with this process, however that ends."""
     from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - keeps --help fast

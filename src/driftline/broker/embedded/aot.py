@@ -4,14 +4,20 @@ Its name says what it was made from, so one that does not fit is never offered t
 afterwards is seen by its size and time. One that still does harm is dropped by whoever sees a start fail with it.
 """
 
+import contextlib
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from driftline.broker.embedded.java import fingerprint
 from driftline.broker.embedded.paths import cache_root
 from driftline.broker.embedded.state import write_atomically
+
+_UNUSED_S = 30 * 24 * 3600.0
+_RECIPE = 1
+"""Raised when the throw-away broker does something else, so that existing caches are made anew."""
 
 
 def aot_dir() -> Path:
@@ -21,7 +27,7 @@ def aot_dir() -> Path:
 
 def aot_path(class_path: Sequence[Path]) -> Path:
     """Return where the cache for this Java runtime, these options and these jars belongs."""
-    key = hashlib.sha256(fingerprint(class_path).encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{_RECIPE} {fingerprint(class_path)}".encode()).hexdigest()[:16]
     return aot_dir() / f"kafka-{key}.aot"
 
 
@@ -31,6 +37,7 @@ def find(class_path: Sequence[Path]) -> Path | None:
     try:
         kept = json.loads(_marker(path).read_text(encoding="utf-8"))
         if kept == _size_and_time(path):
+            _marker(path).touch()
             return path
     except (OSError, ValueError):
         pass
@@ -47,6 +54,14 @@ def drop(path: Path) -> None:
     """Delete a cache; a JVM that uses it keeps its own mapping."""
     _marker(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
+
+
+def drop_unused() -> None:
+    """Delete caches that nobody looked for in a month. Others may be another environment's, with a Java of its own."""
+    for marker in aot_dir().glob("kafka-*.json"):
+        with contextlib.suppress(OSError):
+            if time.time() - marker.stat().st_mtime > _UNUSED_S:
+                drop(marker.with_suffix(".aot"))
 
 
 def options(path: Path | None) -> list[str]:

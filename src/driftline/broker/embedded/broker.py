@@ -18,6 +18,9 @@ from driftline.broker.embedded.report import Report, quiet
 from driftline.broker.embedded.status import BrokerStatus, look
 from driftline.errors import EmbeddedBrokerError
 
+START_TIMEOUT_S = 120.0
+"""A start takes seconds, but a machine that is busy with other things can make it a minute."""
+
 _STOP_TIMEOUT_S = 30.0
 _PORT_WAIT_S = 5.0
 
@@ -50,7 +53,7 @@ class EmbeddedBroker:
         self._layout = Layout.of(home)
         self._users = FileLock(self._layout.users_lock)
 
-    def start(self, timeout_s: float = 60.0) -> str:
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> str:
         """Start the broker, or find it running; returns its bootstrap servers once it answers metadata requests.
 
         Args:
@@ -180,14 +183,18 @@ class EmbeddedBroker:
         ready = node.wait_ready(launch, deadline_s)
         if cache and not ready:
             # The cache is the one part that is not needed: without it the failure is gone, or is explained by the log.
-            aot.drop(cache)
+            self._drop(cache, "the broker ended while it started with it")
             ready = node.wait_ready(node.launch(class_path, [], aot=False), deadline_s)
         elif cache and node.refused_cache():
-            aot.drop(cache)
+            self._drop(cache, "the JVM refused it")
             node.note_without_cache(launch)
         if ready:
             return
         raise EmbeddedBrokerError(f"the broker ended while it started.{node.log_tail()}")
+
+    def _drop(self, cache: Path, reason: str) -> None:
+        self._report(f"the ahead-of-time cache is dropped, {reason}; another one will be made")
+        aot.drop(cache)
 
     def _refuse_other_port(self, port: int) -> None:
         if self._port not in (None, port):

@@ -1,6 +1,7 @@
 """Locks that the kernel drops when their holder dies, ``kill -9`` included."""
 
 import fcntl
+import math
 import os
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from driftline.broker.embedded.report import Report, quiet
 from driftline.errors import EmbeddedBrokerError
 
 _RETRY_S = 0.05
+_REPORT_AFTER_S = 1.0
 
 
 class FileLock:
@@ -44,15 +46,18 @@ class FileLock:
             ) from error
 
     def acquire(self, deadline_s: float, waiting_for: str, *, shared: bool = False, report: Report = quiet) -> Self:
-        """Take the lock, waiting until ``deadline_s`` on the monotonic clock; tells ``report`` if it has to wait.
+        """Take the lock, waiting until ``deadline_s`` on the monotonic clock; tells ``report`` if it takes long.
 
         Raises:
             EmbeddedBrokerError: the deadline passed; says what was waited for.
         """
         if self.try_acquire(shared=shared):
             return self
-        report(f"waiting for {waiting_for}")
+        report_at_s = time.monotonic() + _REPORT_AFTER_S
         while not self.try_acquire(shared=shared):
+            if time.monotonic() >= report_at_s:
+                report(f"waiting for {waiting_for}")
+                report_at_s = math.inf
             if time.monotonic() >= deadline_s:
                 raise EmbeddedBrokerError(
                     f"gave up waiting for {waiting_for}: it still holds {self.path}. "

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +35,8 @@ def make_dir(path: Path, purpose: str) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / f".writable-{os.getpid()}"
-        probe.write_bytes(b"")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=path):
+            pass
         free = shutil.disk_usage(path).free
     except OSError as error:
         raise EmbeddedBrokerError(

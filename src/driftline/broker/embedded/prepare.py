@@ -18,7 +18,7 @@ from driftline.broker.embedded.filelock import FileLock
 from driftline.broker.embedded.jars import ensure_jars
 from driftline.broker.embedded.node import Node
 from driftline.broker.embedded.paths import Layout, make_dir
-from driftline.broker.embedded.probe import ask_metadata
+from driftline.broker.embedded.rehearsal import rehearse
 from driftline.broker.embedded.report import Report, quiet
 from driftline.broker.embedded.state import new_cluster, save_cluster
 from driftline.errors import EmbeddedBrokerError
@@ -26,7 +26,6 @@ from driftline.errors import EmbeddedBrokerError
 _READY_TIMEOUT_S = 180.0
 _ASSEMBLY_TIMEOUT_S = 180.0
 _DETACH_TIMEOUT_S = 20.0
-_WARM_REQUESTS = 50
 _TRAINING_PREFIX = "training-"
 
 
@@ -60,9 +59,7 @@ def _make(class_path: Sequence[Path], report: Report) -> Path:
         target = aot.aot_path(class_path)
         output.replace(target)
     aot.seal(target)
-    for other in aot.aot_dir().glob("kafka-*.aot"):
-        if other != target:
-            aot.drop(other)
+    aot.drop_unused()
     return target
 
 
@@ -78,9 +75,8 @@ def _train(folder: Path, class_path: Sequence[Path], output: Path) -> None:
         try:
             node.prepare(class_path, [])
             launch = node.launch(class_path, [f"-XX:AOTCacheOutput={output}"], aot=False)
-            ready = node.wait_ready(launch, time.monotonic() + _READY_TIMEOUT_S)
-            for _ in range(_WARM_REQUESTS if ready else 0):
-                ask_metadata("127.0.0.1", node.address.broker_port, 5.0)
+            if node.wait_ready(launch, time.monotonic() + _READY_TIMEOUT_S):
+                rehearse(cluster.bootstrap_servers)
         finally:
             node.terminate(_ASSEMBLY_TIMEOUT_S)
     if not output.exists():

@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from driftline.broker.embedded.state import Launch
 
 _PS_TIMEOUT_S = 5.0
 _ZOMBIE = "Z"
+_EXEC_TRIES, _EXEC_WAIT_S = 50, 0.01
 
 
 def is_running(launch: Launch) -> bool:
@@ -21,8 +23,15 @@ def is_running(launch: Launch) -> bool:
 
 
 def _bears(launch: Launch) -> bool:
-    seen = _inspect(launch.pid)
-    return seen is not None and seen[0] != _ZOMBIE and launch.token in seen[1]
+    for _ in range(_EXEC_TRIES):
+        seen = _inspect(launch.pid)
+        if seen is None or seen[0] == _ZOMBIE:
+            return False
+        if seen[1]:
+            return launch.token in seen[1]
+        # A process that is just turning into another program has no command line for a moment; a kernel thread never.
+        time.sleep(_EXEC_WAIT_S)
+    return False
 
 
 def _is_dying(pid: int) -> bool:
