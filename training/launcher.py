@@ -40,10 +40,10 @@ RECENT_MS = 3_000
 END_WAIT_S = 15.0
 """How long processes may take to end by themselves after the run has ended."""
 
-GRACE_S = 3.5
-"""How long workers, and after them servers, may take to end when they are asked to."""
+ENDING = (("worker", 2.0), ("server", 4.0))
+"""Who is asked to end, and how long before the next step. Workers come first, so that servers still hear them leave."""
 
-EVALUATOR_WAIT_S = 2.0
+EVALUATOR_WAIT_S = 1.5
 """How long the evaluator may take to learn what its processes know."""
 
 ALONE_S = 20.0
@@ -177,7 +177,7 @@ class Launcher:
 
     def _end(self) -> None:
         self._stop.set()
-        for child in self._children.end(("worker", "server"), GRACE_S):
+        for child in self._children.end(ENDING):
             self._say(f"{child.name} did not end when asked to and was killed; its log is {child.log}")
         if self._evaluating is not None:
             self._evaluating.done.wait(EVALUATOR_WAIT_S)

@@ -1,16 +1,15 @@
 """Which run a command works for, and what its processes are called."""
 
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from driftline.broker.port import Broker
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused
-from driftline.training.reading import read_ledger, read_recent_events, run_names
+from driftline.training.reading import listen, read_ledger, run_names
 
-HEARD_MS = 10_000
-"""A member heard within this time is taken to live. Only names depend on it, so the machines' clocks may differ."""
+LISTEN_S = 1.5
+"""How long to listen for the heartbeats of a run's members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,12 @@ def existing_run(broker: Broker, run: str) -> Existing | None:
 
 
 def existing_members(broker: Broker, run: str, state: RunState) -> Existing:
-    """Return who was heard lately in a run whose ledger has been read."""
-    live = read_recent_events(broker, run, state)
-    since_ms = time.time() * 1000 - HEARD_MS
+    """Return who can be heard in a run whose ledger has been read; it takes a moment, and needs no clock."""
+    if state.start is None or state.config is None:
+        return Existing()
+    live = listen(broker, run, state.start.run, max(LISTEN_S, 3 * state.config.tick_interval_s))
     workers, servers = (
-        frozenset(member.name for member in live.of_role(role) if member.seen_ms >= since_ms and not member.left)
-        for role in ("worker", "server")
+        frozenset(member.name for member in live.of_role(role) if not member.left) for role in ("worker", "server")
     )
     return Existing(workers, servers)
 

@@ -106,31 +106,32 @@ class Children:
             child.reported = True
         return ended
 
-    def wait(self, timeout_s: float, role: str | None = None) -> bool:
-        """Wait for those of a role, or all, to end by themselves; return whether they did."""
-        deadline_s = time.monotonic() + timeout_s
-        while self.living(role):
-            if time.monotonic() >= deadline_s:
-                return False
-            time.sleep(_POLL_S)
-        return True
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for all to end by themselves; return whether they did."""
+        return _wait_for(self.all, timeout_s)
 
-    def end(self, roles: Iterable[str], grace_s: float) -> list[Child]:
-        """End all that live: SIGTERM role by role, each with ``grace_s`` to end, then SIGKILL.
+    def end(self, steps: Iterable[tuple[str, float]]) -> list[Child]:
+        """End all that live: SIGTERM role by role, with so many seconds before the next step, at last SIGKILL.
 
         Interrupted, it kills at once and lets the interruption go on.
 
         Returns:
             Those that had to be killed.
         """
+        asked: list[Child] = []
         try:
-            for role in roles:
-                for child in self.living(role):
-                    child.process.terminate()
-                self.wait(grace_s, role)
+            for role, patience_s in steps:
+                asked += self._ask_to_end(role)
+                _wait_for(asked, patience_s)
         finally:
             stubborn = self.kill()
         return stubborn
+
+    def _ask_to_end(self, role: str) -> list[Child]:
+        living = self.living(role)
+        for child in living:
+            child.process.terminate()
+        return living
 
     def kill(self) -> list[Child]:
         """SIGKILL all that live, and return them."""
@@ -142,3 +143,12 @@ class Children:
             if child.process.stdin is not None:
                 child.process.stdin.close()
         return living
+
+
+def _wait_for(children: Iterable[Child], timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while any(child.code is None for child in children):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(_POLL_S)
+    return True

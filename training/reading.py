@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-from driftline.broker.port import Broker, EndReached, Position, Reader, Record, Tail
+from driftline.broker.port import Broker, EndReached, Position, Reader, Record, Start, Tail
 from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, WaitTimeout
@@ -70,6 +70,19 @@ def read_recent_events(broker: Broker, run: str, state: RunState) -> Live:
     live = Live(None if state.start is None else state.start.run)
     for record in _until_end(broker, topic_name(run, Stream.EVENTS), Tail(RECENT_EVENTS), None):
         live.read(record.value, record.timestamp_ms)
+    return live
+
+
+def listen(broker: Broker, run: str, run_uuid: bytes, seconds: float) -> Live:
+    """Fold what is said in a run from now on, for so long."""
+    live = Live(run_uuid)
+    with reading(broker) as reader:
+        reader.read(topic_name(run, Stream.EVENTS), 0, Start.END)
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            record = reader.poll(min(left_s, _POLL_S))
+            if isinstance(record, Record):
+                live.read(record.value, record.timestamp_ms)
     return live
 
 

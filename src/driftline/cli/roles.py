@@ -49,9 +49,18 @@ class Stopping:
 
     event: threading.Event = field(default_factory=threading.Event)
     interrupted: bool = False
+    is_member: bool = False
+
+    def begin(self) -> threading.Event:
+        """Say that from now on there is something to stop cleanly; return the event that asks for it."""
+        self.is_member = True
+        return self.event
 
     def ask(self) -> None:
         """Ask for a clean stop, and see to it that there is an end."""
+        if not self.is_member:
+            os.write(2, b"driftline: stopped before it began\n")
+            os._exit(INTERRUPTED if self.interrupted else 0)
         if not self.event.is_set():
             self.event.set()
             timer = threading.Timer(STOP_WITHIN_S, self._give_up)
@@ -77,8 +86,8 @@ class Stopping:
 
 
 @contextmanager
-def stoppable(*, with_stdin: bool) -> Iterator[threading.Event]:
-    """Give a role the event that tells it to stop; at the end, Ctrl-C becomes exit code 130.
+def stoppable(*, with_stdin: bool) -> Iterator[Stopping]:
+    """Give a role what tells it to stop; at the end, Ctrl-C becomes exit code 130.
 
     SIGTERM, a service manager's way to stop us, ends with 0 when the role stopped as it should.
     """
@@ -88,7 +97,7 @@ def stoppable(*, with_stdin: bool) -> Iterator[threading.Event]:
     if with_stdin:
         threading.Thread(target=stopping.watch_stdin, name="watch stdin", daemon=True).start()
     try:
-        yield stopping.event
+        yield stopping
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

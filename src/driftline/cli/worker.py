@@ -43,14 +43,15 @@ def worker(
     pairs = read_pairs("--set", task_settings, problems)
     problems.attempt(lambda: check_task(task), None)
     problems.check()
+    connection.check_known()
 
-    with stoppable(with_stdin=stop_with_stdin) as stop:
+    with stoppable(with_stdin=stop_with_stdin) as stopping:
         from driftline.training.task import load_task  # noqa: PLC0415 - torch takes seconds
 
         found = load_task(task, pairs)
         with connection.running() as kafka:
             from driftline.training.working import work  # noqa: PLC0415 - ditto
 
-            finish = work(kafka.broker, settings, chosen, found, stop=stop, patience_s=patience_s)
+            finish = work(kafka.broker, settings, chosen, found, stop=stopping.begin(), patience_s=patience_s)
             check_finish(finish)
     click.echo(f"worker {chosen}: {finish.reason}")

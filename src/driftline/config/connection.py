@@ -63,6 +63,18 @@ class Connection:
         broker.check(self.timeout_s)
         return Reached(broker, bootstrap_servers)
 
+    def check_known(self) -> None:
+        """Return if it is known where a running Kafka should be; asks nobody.
+
+        Raises:
+            UsageError: no address is given and the broker of this home does not run.
+        """
+        if self.bootstrap_servers is None and not self._embedded(_quiet).status().running:
+            raise UsageError(
+                f"no Kafka: no --bootstrap-servers are given (nor DRIFTLINE_BOOTSTRAP_SERVERS), and the broker of "
+                f"{self.home} is not running; start it with: driftline broker start --home {self.home}"
+            )
+
     @contextmanager
     def running(self) -> Iterator[Reached]:
         """Use a Kafka that runs already.
@@ -73,12 +85,8 @@ class Connection:
         if self.bootstrap_servers is not None:
             yield self.reach(self.bootstrap_servers)
             return
+        self.check_known()
         embedded = self._embedded(_quiet)
-        if not embedded.status().running:
-            raise UsageError(
-                f"no Kafka: no --bootstrap-servers are given (nor DRIFTLINE_BOOTSTRAP_SERVERS), and the broker of "
-                f"{self.home} is not running; start it with: driftline broker start --home {self.home}"
-            )
         with _used(embedded):
             yield self.reach(embedded.bootstrap_servers)
 

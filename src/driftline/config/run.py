@@ -45,7 +45,9 @@ class RunWords:
             mode=self.mode,
             staleness=self._staleness(problems),
             seed=problems.whole("--seed", self.seed, 0, TOP_SEED),
-            partitions=problems.whole("--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero hold nothing"),
+            partitions=problems.whole(
+                "--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero partitions hold nothing"
+            ),
         )
 
     def _length(self, problems: Problems) -> tuple[int | None, int | None]:

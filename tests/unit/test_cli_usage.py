@@ -1,0 +1,199 @@
+"""Wrong words on the command line: refused at once, all together, before anything is started or created."""
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from driftline.cli import main
+from driftline.config.members import check_member_name, own_name
+from driftline.config.pairs import read_pairs
+from driftline.config.problems import Problems
+from driftline.config.run import default_run_name
+from driftline.errors import UsageError
+
+NOWHERE = "127.0.0.1:9"
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> Result:
+    """Call the command line in this process, without the surroundings of whoever runs the tests."""
+    surroundings: dict[str, str | None] = {name: None for name in os.environ if name.startswith("DRIFTLINE_")}
+    return CliRunner().invoke(main, words, env={**surroundings, **(env or {})})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> str:
+    """A folder that must not come to be."""
+    return str(tmp_path / "home")
+
+
+WHOLE = [
+    ("--workers", "0", "zero workers compute nothing: give a whole number from 1 to 10000"),
+    ("--workers", "-1", "'-1' is not a whole number from 1 to 10000"),
+    ("--workers", "two", "'two' is not a whole number from 1 to 10000"),
+    ("--staleness", "-1", "'-1' is not a whole number from 0 to 1000000"),
+    ("--staleness", "1.5", "'1.5' is not a whole number from 0 to 1000000"),
+    ("--staleness", "None", "'None' is not a whole number"),
+    ("--staleness", "9" * 5000, "is not a whole number from 0 to 1000000"),
+    ("--staleness", "1", "--staleness: 1 contradicts mode sync"),
+    ("--steps", "0", "zero steps train nothing: give a whole number from 1"),
+    ("--steps", "1e3", "'1e3' is not a whole number"),
+    ("--steps", "1_000", "'1_000' is not a whole number"),
+    ("--steps", "١٢", "is not a whole number"),
+    ("--epochs", "0", "zero passes train nothing"),
+    ("--seed", "-1", "'-1' is not a whole number from 0 to 9223372036854775807"),
+    ("--partitions", "0", "--partitions: zero partitions hold nothing: give a whole number from 1 to 1000"),
+    ("--mode", "snyc", "'snyc' is no mode; sync is what there is"),
+    ("--mode", "ssp", "'ssp' is still to come; sync is what there is"),
+    ("--run", "my run/1", "run name 'my run/1' is not usable"),
+    ("--run", "a.b", "run name 'a.b' is not usable"),
+    ("--run", "x" * 250, "has 250 characters"),
+    ("--set", "channels", "--set 'channels': a value is missing; write --set channels=VALUE"),
+    ("--kafka-property", "linger.mss=1", "did you mean linger.ms?"),
+    ("--bootstrap-servers", "", "is no address; an example is"),
+    ("--bootstrap-servers", "localhost", "'localhost' is no address"),
+    ("--bootstrap-servers", "localhost:99999", "is no address"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "message"), WHOLE, ids=lambda value: str(value)[:24])
+def test_train_refuses_a_wrong_value_with_the_valid_range(option: str, value: str, message: str, home: str) -> None:
+    """Exit code 2, one line, nothing made."""
+    done = run("train", "digits", "--home", home, option, value)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not Path(home).exists()
+
+
+def test_train_names_everything_that_is_wrong_at_once(home: str) -> None:
+    """One round instead of four."""
+    words = ["--workers", "0", "--servers", "0", "--steps", "1", "--epochs", "1", "--run", "a b", "--home", home]
+    done = run("train", "digts", *words)
+    assert done.exit_code == 2
+    for part in ("did you mean digits?", "zero workers", "zero servers", "--steps and --epochs", "run name 'a b'"):
+        assert part in done.stderr
+
+
+def test_a_misspelt_setting_of_the_task_is_answered_with_the_near_one(tmp_path: Path) -> None:
+    """By the task itself; a worker knows before it asks for Kafka."""
+    task = tmp_path / "tiny.py"
+    task.write_text(
+        "from dataclasses import dataclass\nfrom driftline.training.task import Task\n\n"
+        "@dataclass(kw_only=True)\nclass Tiny(Task):\n    rate: float = 0.1\n"
+        "    def model(self): ...\n    def data(self, split): ...\n    def loss(self, model, batch): ...\n"
+        "    def optimizer(self, model): ...\n    def metrics(self, model, batches): ...\n"
+    )
+    words = ["--run", "r", "--bootstrap-servers", NOWHERE, "--set", "rat=1", "--set", "batch_size=many"]
+    done = run("worker", f"{task}:Tiny", *words)
+    assert done.exit_code == 2
+    assert "unknown setting 'rat'; did you mean rate?" in done.stderr
+    assert "'many' is not a whole number" in done.stderr
+
+
+@pytest.mark.parametrize("role", ["server", "worker"])
+def test_a_role_without_a_broker_says_how_to_start_one(role: str, home: str) -> None:
+    """No address, and no broker of this home."""
+    words = ["server", "r"] if role == "server" else ["worker", "digits", "--run", "r"]
+    done = run(*words, "--home", home)
+    assert done.exit_code == 2
+    assert "driftline broker start" in done.stderr
+    assert "--bootstrap-servers" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["status", "r"], ["runs"], ["runs", "list"], ["runs", "delete", "r"]])
+def test_reading_a_home_without_a_broker_starts_none(words: list[str], home: str) -> None:
+    """There is nothing to read."""
+    done = run(*words, "--home", home)
+    assert done.exit_code == 2
+    assert "it has no broker yet" in done.stderr
+    assert not Path(home).exists()
+
+
+COMMANDS = [["server", "r"], ["status", "r"], ["runs"], ["runs", "delete", "r"], ["train", "digits"]]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_an_unreachable_broker_fails_in_time_and_names_the_address(words: list[str], home: str) -> None:
+    """Given as an option or in the environment."""
+    done = run(*words, "--home", home, "--connect-timeout", "0.3", env={"DRIFTLINE_BOOTSTRAP_SERVERS": NOWHERE})
+    assert done.exit_code == 1
+    assert NOWHERE in done.stderr
+    assert "0.3 s" in done.stderr
+
+
+def test_an_option_beats_the_environment(home: str) -> None:
+    """The address that was typed is the one that is tried."""
+    words = ["--bootstrap-servers", "127.0.0.1:10", "--connect-timeout", "0.3", "--home", home]
+    done = run("server", "r", *words, env={"DRIFTLINE_BOOTSTRAP_SERVERS": NOWHERE})
+    assert "127.0.0.1:10 " in done.stderr
+    assert f"{NOWHERE} " not in done.stderr
+
+
+def test_a_secret_is_never_repeated(home: str) -> None:
+    """Neither from the command line nor from the environment, where a value may hold spaces."""
+    secret = "hunter2 and more"  # noqa: S105 - it is the test's
+    env = {"DRIFTLINE_KAFKA_PROPERTIES": f"sasl.password={secret}\nlinger.mss=1", "DRIFTLINE_HOME": home}
+    done = run("server", "r", "--bootstrap-servers", NOWHERE, env=env)
+    assert done.exit_code == 2
+    assert "linger.mss" in done.stderr
+    assert "hunter2" not in done.output
+
+
+@pytest.mark.parametrize("command", ["train", "server", "worker", "status", "runs"])
+def test_help_shows_the_environment_variables(command: str) -> None:
+    """Whoever finds the option finds the variable."""
+    done = run(command, "--help")
+    assert {"DRIFTLINE_BOOTSTRAP_SERVERS", "DRIFTLINE_HOME"} <= set(
+        done.output.replace("]", " ").replace(";", " ").split()
+    )
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+LEGAL = ["worker-1", "W", "x" * 64, "Zoë", "עובד", "工人 3", "w🙂", "a..b"]
+ILLEGAL = ["", "x" * 65, "a/b", "a\\b", "../x", ".hidden", "a\nb", "\x00", "\ud800", " a", "a ", "\u202eabc"]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_a_printable_name_is_accepted(name: str) -> None:
+    """Whatever the script."""
+    assert check_member_name(name, "worker") == name
+
+
+@pytest.mark.parametrize("name", ILLEGAL, ids=ascii)
+def test_a_name_that_could_be_a_path_or_cannot_be_shown_is_refused(name: str) -> None:
+    """And the message itself can be printed anywhere."""
+    with pytest.raises(UsageError) as refused:
+        check_member_name(name, "worker")
+    assert str(refused.value).isprintable()
+    assert 'an example is "worker-1"' in str(refused.value)
+
+
+def test_a_name_that_nobody_chose_is_legal_and_says_where_it_runs() -> None:
+    """Unique by the process id."""
+    assert check_member_name(own_name("server"), "server").endswith(f"-{os.getpid()}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [("digits", "digits"), ("pkg.mod:MyTask", "mytask"), ("a/b.py:x.Y_z", "y-z"), ("f.py:名", "run")],
+)
+def test_a_run_is_called_after_its_task(spec: str, name: str) -> None:
+    """A legal name, whatever the task is called."""
+    assert default_run_name(spec) == name
+
+
+def test_pairs_are_split_at_the_first_equals_sign_and_given_once() -> None:
+    """Values may hold anything."""
+    problems = Problems()
+    assert read_pairs("--set", ["a=1=2", "b= c "], problems) == {"a": "1=2", "b": " c "}
+    assert not problems.found
+    for pair, said in itertools.chain([("=x", "a name is missing"), ("a", "a value is missing")]):
+        problems = Problems()
+        read_pairs("--set", [pair], problems)
+        assert said in problems.found[0]
+    read_pairs("--set", ["a=1", "a=2"], problems)
+    assert "given twice" in problems.found[-1]

@@ -1,0 +1,164 @@
+"""The status object, from a ledger that is written and read like a real one."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.cli.tables import ranges, status_lines, summary_lines
+from driftline.errors import RunRefused, UsageError
+from driftline.schemas.records import Event
+from driftline.training.catalogue import check_deletable, delete_run, list_entries
+from driftline.training.reading import check_run_exists, read_ledger, read_recent_events, run_names
+from driftline.training.status import RunStatus, build_status
+from tests.unit.told_run import ELEMENTS, G1, PARAMETERS, SECOND, STATE, UUID, Ledger, events, told, use, write
+
+FIELDS = {
+    *("run", "uuid", "version", "digest", "parameters_digest", "term", "mode", "topology", "ended", "metrics"),
+    *("samples", "rejected", "duplicates", "void", "staleness", "wire_bytes", "workers", "servers"),
+}
+
+
+def status_of(ledger: Ledger, said: Iterable[Event] = ()) -> RunStatus:
+    """Write a run, read it back and look at it."""
+    broker = MemoryBroker()
+    write(broker, "told", ledger.values, said)
+    state = read_ledger(broker, "told")
+    return build_status("told", state, read_recent_events(broker, "told", state))
+
+
+@pytest.fixture(scope="module")
+def seen() -> RunStatus:
+    """The whole story."""
+    return status_of(told(), events())
+
+
+def test_the_object_is_json_and_has_every_field_of_the_contract(seen: RunStatus) -> None:
+    """A metric that is not a number is null, because JSON has no NaN."""
+    back = json.loads(json.dumps(seen.to_dict(), allow_nan=False))
+    assert back.keys() >= FIELDS
+    assert back["metrics"] == {"accuracy": 0.75, "odd": None}
+    assert back["workers"][0].keys() >= {"name", "incarnation", "clock", "contributions", "state"}
+
+
+def test_what_the_ledger_decides_is_exact(seen: RunStatus) -> None:
+    """Counted by hand from the story."""
+    assert (seen.uuid, seen.version, seen.steps, seen.term) == (UUID.hex(), 3, 3, 1)
+    assert (seen.digest, seen.parameters_digest, seen.digest_version) == (STATE.hex(), PARAMETERS.hex(), 3)
+    assert (seen.mode, seen.topology, seen.state) == ("sync", "eventual", "ended")
+    assert (seen.samples, seen.loss, seen.staleness) == (4 * 32, 0.5, {"0": 4})
+    assert (seen.rejected, seen.void, seen.metrics_version) == (1, 1, 3)
+    assert seen.ended is not None
+    assert (seen.ended.reason, seen.ended.failure) == ("reached version 3", "")
+
+
+def test_wire_bytes_are_the_payload_of_what_was_settled_and_published(seen: RunStatus) -> None:
+    """Four deltas that were used and one that was rejected, and three versions."""
+    assert seen.wire_bytes == (4 + 1 + 3) * ELEMENTS * 4
+
+
+def test_workers_are_told_by_the_ledger_and_by_what_they_said(seen: RunStatus) -> None:
+    """A removed one keeps its counts and says why it is gone."""
+    first, second = seen.workers
+    assert (first.name, first.clock, first.contributions, first.state, first.waiting_share) == (
+        "worker-1", 3, 3, "done", 0.25,
+    )  # fmt: skip
+    assert (second.incarnation, second.clock, second.contributions, second.skips) == (SECOND.hex(), 2, 1, 1)
+    assert (second.rejections, second.state, second.note) == (1, "removed", "no heartbeat in 12 ticks")
+
+
+def test_servers_and_their_counters_come_from_events(seen: RunStatus) -> None:
+    """Shards follow from the partitions that a server says it owns."""
+    assert [(one.name, one.partitions, one.shards) for one in seen.servers] == [
+        ("server-1", (0, 2), (0, 2)),
+        ("server-2", (1, 3), (1, 3)),
+    ]
+    assert (seen.duplicates, seen.undecodable) == (2, 1)
+
+
+def test_without_any_event_the_ledger_still_tells_the_run() -> None:
+    """Events are deleted by time; then nothing is known of servers, and nothing is made up."""
+    seen = status_of(told())
+    assert (seen.version, seen.servers, seen.duplicates) == (3, (), 0)
+    assert seen.workers[0].waiting_share is None
+
+
+def test_a_run_in_training_tells_the_silent_from_the_living() -> None:
+    """Members are judged by the newest event, not by this machine's clock."""
+    ledger = Ledger().start().version(1)
+    seen = status_of(ledger, [one for one in events() if getattr(one, "member", "") != "worker-2"])
+    assert (seen.state, seen.ended, seen.digest, seen.loss) == ("running", None, None, None)
+    assert [one.state for one in seen.workers] == ["live", "silent"]
+    assert [one.state for one in seen.servers] == ["live", "live"]
+
+
+def test_a_run_that_nobody_accepted_yet_is_empty_and_has_every_field() -> None:
+    """Its topics exist, its ledger holds nothing."""
+    seen = status_of(Ledger())
+    assert (seen.state, seen.uuid, seen.version, seen.workers) == ("empty", None, 0, ())
+    assert seen.to_dict().keys() >= FIELDS
+    assert status_lines(seen)
+
+
+def test_the_table_for_people_names_everything(seen: RunStatus) -> None:
+    """The words that a reader looks for."""
+    text = "\n".join(status_lines(seen))
+    for word in ("accuracy 0.7500", STATE.hex(), "ended: reached version 3", "worker-2", "1 rejected", "2 duplicates"):
+        assert word in text
+    assert "worker-2 was removed: no heartbeat in 12 ticks" in text
+
+
+def test_the_summary_names_contributions_and_shards(seen: RunStatus) -> None:
+    """What somebody who has waited wants to see."""
+    text = "\n".join(summary_lines(seen, 2.0, 9.5))
+    assert "run told ended at version 3: 2.0 s of training, 9.5 s with all starts and stops" in text
+    assert "3 contributions" in text
+    assert "shards 0, 2" in text
+
+
+@pytest.mark.parametrize(("numbers", "short"), [((), ""), ((3,), "3"), ((0, 1, 2, 7), "0-2, 7"), ((0, 2), "0, 2")])
+def test_shards_are_written_short(numbers: tuple[int, ...], short: str) -> None:
+    """Large models have hundreds."""
+    assert ranges(numbers) == short
+
+
+# -- the runs of a broker --------------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_and_one_that_cannot_be_read_does_not_hide_the_others() -> None:
+    """Its problem is told."""
+    broker = MemoryBroker()
+    write(broker, "told", told().values)
+    write(broker, "empty", [])
+    write(broker, "odd", told().version(4, use(G1, 4)).values)
+    entries = {one.run: one for one in list_entries(broker, print)}
+    assert [(one.run, one.state, one.version) for one in (entries["empty"], entries["told"])] == [
+        ("empty", "empty", 0),
+        ("told", "ended", 3),
+    ]
+    assert entries["odd"].state == "unreadable"
+    assert "Version outside of a running run" in entries["odd"].problem
+
+
+def test_a_run_that_does_not_exist_is_answered_with_a_near_one() -> None:
+    """Or with all there are."""
+    broker = MemoryBroker()
+    write(broker, "digits-2", [])
+    with pytest.raises(RunRefused, match=r"no run 'digit-2'; did you mean digits-2\?"):
+        check_run_exists(broker, "digit-2")
+    with pytest.raises(RunRefused, match="the runs there are: digits-2"):
+        check_deletable(broker, "xyz")
+    with pytest.raises(UsageError, match="'a/b' is not usable"):
+        check_run_exists(broker, "a/b")
+
+
+def test_deleting_takes_the_five_topics_of_this_run_alone() -> None:
+    """A run whose name begins alike stays."""
+    broker = MemoryBroker()
+    write(broker, "told", told().values)
+    write(broker, "told-2", told().values)
+    assert check_deletable(broker, "told") == "ended at version 3"
+    assert len(delete_run(broker, "told")) == 5
+    assert run_names(broker) == ["told-2"]
+    assert len(broker.admin().topics()) == 5
