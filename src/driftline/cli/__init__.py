@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
             if _stdout_is_gone():
                 raise  # whoever read our output has seen enough; click ends quietly
             # Some other pipe: a fault of ours, which click would end without a word.
-            traceback.print_exc()
+            click.echo(traceback.format_exc(), err=True, nl=False)
             ctx.exit(1)
 
 
