@@ -10,7 +10,7 @@ import os
 import statistics
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class _OurPath:
         self._model = self._wait(self._session.may_start, "the next version")
         return time.monotonic() - began_s
 
-    def _wait(self, question: Any, what: str) -> Model:
+    def _wait(self, question: Callable[[], Model | None], what: str) -> Model:
         found = self._running.asking(question, stop=self._stop, timeout_s=WAIT_S, whom=lambda: what)
         if found is None:
             raise RuntimeError(f"the run ended while the benchmark waited for {what}: {self._running.finished}")

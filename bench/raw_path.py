@@ -77,7 +77,7 @@ def _echo(bootstrap_servers: str, partitions: int, ready: Any) -> None:
     producer, consumer = Producer(settings.producer()), _consumer(settings, THERE, partitions)
     ready.set()
     while True:
-        message = consumer.poll(0.05)
+        message: Any = consumer.poll(0.05)
         if _is_record(message):
             producer.produce(BACK, message.value(), partition=message.partition())
         producer.poll(0)

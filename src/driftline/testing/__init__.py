@@ -1,0 +1,1 @@
+"""What tests of driftline, and of programs that use it, stand on."""

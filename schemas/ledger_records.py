@@ -1,0 +1,150 @@
+"""Ledger records: decisions, each with the term that took it and the hash of everything before it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from driftline.schemas.identity import GroupId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStart:
+    """A coordinator begins to reign. Valid when its term is higher than the current one, whatever its parent."""
+
+    term: int
+    parent: bytes
+    nonce: bytes
+    coordinator: str
+    incarnation: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """The first complete proposal becomes the run: version 0 exists."""
+
+    term: int
+    parent: bytes
+    run: bytes
+    name: str
+    config: str
+    layout: str
+    layout_fingerprint: bytes
+    partitions: int
+    shards: tuple[bytes, ...]
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A worker becomes a replica group of its own, at pace = head."""
+
+    worker: str
+    incarnation: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A group is no longer a member; its pending contributions are discarded."""
+
+    group: GroupId
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Groups come and go. Removals take effect first; ``raised`` is added to every remaining group's pace."""
+
+    term: int
+    parent: bytes
+    joins: tuple[Join, ...]
+    removals: tuple[Removal, ...]
+    raised: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One (group, clock) that a version settles. ``kind`` is ``delta`` or ``skip`` (coefficient 0, no delta read)."""
+
+    group: GroupId
+    clock: int
+    kind: str
+    base_version: int
+    staleness: int
+    weight: float
+    loss: float
+    cursor: int
+    coefficient: float
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDigest:
+    """Digests of the whole model at a version: of the state, and of the parameters alone."""
+
+    version: int
+    state: bytes
+    parameters: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A new version of the model: which deltas, with which fp32 coefficients, learning rates and moment rate.
+
+    ``learning_rates`` has one value a parameter group; ``rho`` damps moment rates; ``positions`` holds, a partition,
+    the first offset behind every delta used (-1: none); ``publish`` makes it a publish point; ``states`` holds digests
+    of earlier publish points that became known since the last record.
+    """
+
+    term: int
+    parent: bytes
+    version: int
+    uses: tuple[Use, ...]
+    learning_rates: tuple[float, ...]
+    rho: float
+    positions: tuple[int, ...]
+    publish: bool
+    states: tuple[StateDigest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """The head, idle or final, becomes a publish point."""
+
+    term: int
+    parent: bytes
+    version: int
+    states: tuple[StateDigest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A contribution is not used and spends its clock."""
+
+    term: int
+    parent: bytes
+    group: GroupId
+    clock: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Metrics of a published version, as a reader measured them."""
+
+    term: int
+    parent: bytes
+    version: int
+    evaluator: str
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """The run is over at ``version``; ``failure`` is empty when it reached its goal or was stopped by a command."""
+
+    term: int
+    parent: bytes
+    version: int
+    reason: str
+    failure: str
+    states: tuple[StateDigest, ...]

@@ -1,0 +1,64 @@
+"""The log is the training run: who ever folds it gets the same bits, and they are those of plain training."""
+
+import numpy as np
+import pytest
+import torch
+
+from driftline.training.data import DataPlan
+from driftline.training.model_layout import describe, flatten_parameters
+from driftline.training.randomness import build_model
+from driftline.training.task import load_task, read_batch
+from tests.integration.conftest import Trained
+from tests.integration.independent_fold import STREAMS, Fold, read_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def fold(two_servers: Trained) -> Fold:
+    """The run with two servers, recomputed without driftline's own code."""
+    topics = {
+        stream: read_topic(two_servers.bootstrap_servers, f"driftline.{two_servers.run}.{stream}") for stream in STREAMS
+    }
+    found = Fold(topics)
+    found.run()
+    return found
+
+
+def test_an_independent_fold_of_the_log_gives_the_recorded_digests(fold: Fold, two_servers: Trained) -> None:
+    assert len(fold.recorded) == 61
+    assert fold.versions == fold.recorded
+    assert fold.versions[60].state.hex() == two_servers.status["digest"]
+
+
+def test_every_published_shard_holds_the_bits_of_the_fold(fold: Fold) -> None:
+    published = list(fold.published())
+    assert {version for version, _, _, _ in published} == set(range(61))
+    assert all(found.tobytes() == expected.tobytes() for _, _, found, expected in published)
+
+
+def test_the_number_of_servers_changes_no_bit(two_servers: Trained, one_server: Trained) -> None:
+    assert one_server.status["digest"] == two_servers.status["digest"]
+    assert one_server.status["uuid"] != two_servers.status["uuid"]
+    assert len(two_servers.status["servers"]) == 2
+    assert len(one_server.status["servers"]) == 1
+
+
+def test_three_workers_in_lock_step_are_one_process_with_the_joined_batch(fold: Fold) -> None:
+    task = load_task("digits")
+    data = task.data("train")
+    model = build_model(task, fold.config["seed"])
+    optimizer = task.optimizer(model)
+    layout, _ = describe(model, optimizer, fold.config["partitions"])
+    plan = DataPlan(len(data), 3, task.batch_size, fold.config["seed"])
+    for cursor in range(30):
+        joined = np.concatenate([plan.batch(rank, cursor).indices for rank in range(3)])
+        optimizer.zero_grad()
+        mean, _ = task.loss(model, read_batch(task, data, joined))
+        mean.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    plain = flatten_parameters(model, layout)
+    # The sums are taken in another order, and AdamW divides by gradients that are near zero at first.
+    assert np.abs(plain - fold.masters[30]).max() < 2e-3
+    assert np.abs(plain - fold.masters[0]).max() > 0.05
+    assert torch.isfinite(torch.from_numpy(plain)).all()
