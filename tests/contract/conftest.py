@@ -36,6 +36,8 @@ def lab(request: pytest.FixtureRequest, unique_name: Callable[[str], str]) -> It
             idle_check_s=0.5,
             # Far above every deadline here: whoever closes must tell the group, not be missed by it.
             session_timeout_s=60,
+            # Little is fetched ahead, so that a test can overtake it.
+            reader_queue_kib=1024,
         )
         made = Lab(KafkaBroker(settings), _kafka_away, unique_name, closers)
     yield made

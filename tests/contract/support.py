@@ -94,6 +94,16 @@ def collect(reader: Polled, n: int, kind: type[E]) -> list[E]:
     return found
 
 
+def next_event(reader: Polled) -> Record | EndReached | Assigned | Revoked:
+    """Poll until anything comes."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline_s:
+        event = reader.poll(0.1)
+        if event is not None:
+            return event
+    raise AssertionError("waited for any event")
+
+
 def values_of(reader: Polled, n: int) -> list[bytes | None]:
     """Values of the next ``n`` records."""
     return [record.value for record in collect(reader, n, Record)]

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from driftline.broker.port import Assigned, EndReached, GroupReader, Record, Revoked, Start
+from driftline.broker.port import Assigned, EndReached, GroupReader, PositionLost, Record, Revoked, Start
 from driftline.errors import TopicMissing
-from tests.contract.support import Lab, collect, quiet, settle, until, values_of, write
+from tests.contract.support import Lab, collect, next_event, quiet, settle, until, values_of, write
 
 Join = Callable[[str], GroupReader]
 
@@ -21,12 +21,10 @@ def test_a_sole_member_gets_every_partition_before_any_record(lab: Lab) -> None:
     for partition in range(3):
         write(producer, topic, partition, b"%d" % partition)
     reader = _joiner(lab, topic)("a")
-    first = None
-    while first is None:
-        first = reader.poll(0.5)
-    assert first == Assigned((0, 1, 2))
-    assert sorted(record.value or b"" for record in collect(reader, 3, Record)) == [b"0", b"1", b"2"]
-    assert len(collect(reader, 3, EndReached)) == 3
+    assert next_event(reader) == Assigned((0, 1, 2))
+    events = [next_event(reader) for _ in range(6)]
+    assert sorted(event.value or b"" for event in events if isinstance(event, Record)) == [b"0", b"1", b"2"]
+    assert sorted(event.partition for event in events if isinstance(event, EndReached)) == [0, 1, 2]
 
 
 def test_two_members_share_and_the_survivor_takes_over(lab: Lab) -> None:
@@ -166,6 +164,16 @@ def test_partitions_paused_right_after_assigned_lose_nothing(lab: Lab) -> None:
     quiet(reader)
     reader.resume([0])
     assert values_of(reader, 2) == [b"a", b"b"]
+
+
+def test_a_position_that_is_deleted_under_a_group_reader_is_loud(lab: Lab) -> None:
+    topic, producer = lab.topic(), lab.producer()
+    write(producer, topic, 0, *[bytes(900_000)] * 12)
+    reader = _joiner(lab, topic)("a")
+    until(reader, Record)
+    lab.broker.admin().trim(topic, {0: 11})
+    with pytest.raises(PositionLost, match=rf"{topic}\[0\].*11 up to 12"):
+        collect(reader, 12, Record)
 
 
 def test_a_group_of_a_missing_topic_is_refused_by_name(lab: Lab) -> None:

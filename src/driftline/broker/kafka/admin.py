@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from driftline.broker.guard import ClientGuard
+from driftline.broker.kafka.closing import close_within
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import AWAY, MISSING, Faults, translated, unreachable
 from driftline.broker.kafka.settings import KafkaSettings
@@ -35,7 +37,9 @@ class KafkaAdmin:
         self._faults = Faults(settings)
         self._guard = ClientGuard("admin client")
         properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
-        self._client = AdminClient(properties)
+        # Its context manager is the only way to close it.
+        self._open = ExitStack()
+        self._client = self._open.enter_context(AdminClient(properties))
 
     def topics(self, timeout_s: float | None = None) -> Mapping[str, int]:
         """See ``Admin.topics``; ``timeout_s`` replaces the request time-out."""
@@ -85,7 +89,8 @@ class KafkaAdmin:
 
     def close(self) -> None:
         """See ``Admin.close``."""
-        self._guard.close()
+        if self._guard.close():
+            close_within(self._open.close, self._settings.close_timeout_s, "a Kafka admin client")
 
     def _create(self, specs: Sequence[TopicSpec], deadline: Deadline) -> None:
         new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]

@@ -81,7 +81,7 @@ class KafkaGroupReader:
         self._place()
         if not self._changes and not self._deliverable():
             message = self._client.poll(timeout_s)
-            if message is not None:
+            if message is not None and self._concerns_us(message):
                 self._held.append(message)
             self._place()
         if self._changes:
@@ -93,8 +93,7 @@ class KafkaGroupReader:
         return self._inbox.understand(message)
 
     def _deliverable(self) -> Message | None:
-        """First held message that may be returned; those of partitions that were taken away are dropped."""
-        self._held = deque(each for each in self._held if self._concerns_us(each))
+        """First held message that may be returned."""
         return next((each for each in self._held if each.partition() not in self._paused), None)
 
     def _concerns_us(self, message: Message) -> bool:
@@ -111,6 +110,8 @@ class KafkaGroupReader:
         try:
             bounds = self._lookup.bounds(self._topic, _LOOKUP_S)
         except BrokerUnreachable:
+            return
+        if not self._given <= bounds.keys():
             return
         given, self._given = self._given, set()
         starts = {partition: start_offset(self._start, bounds[partition]) for partition in sorted(given)}
@@ -136,6 +137,8 @@ class KafkaGroupReader:
         client.incremental_unassign(self._named(partitions))
         self._given.difference_update(each.partition for each in taken)
         self._owned -= partitions
+        # At once: the partition may come back before the next poll, and then from another position.
+        self._held = deque(each for each in self._held if self._concerns_us(each))
         self._paused -= partitions
         if partitions:
             self._changes.append(Revoked(tuple(sorted(partitions)), lost=lost))
