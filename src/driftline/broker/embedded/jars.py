@@ -85,9 +85,9 @@ def _fetch_all(jars: Sequence[Jar], folder: Path, report: Report) -> None:
                 raise
     except EmbeddedBrokerError as error:
         raise EmbeddedBrokerError(
-            f"{error} The first start of the embedded broker needs the network once, to fetch Kafka's jars "
+            "the first start of the embedded broker needs the network once, to fetch Kafka's jars "
             f"({sum(jar.size for jar in jars) / 1e6:.0f} MB) through jgo. Without a network, copy {folder} from a "
-            "machine that has it, or give --bootstrap-servers of a running Kafka."
+            f"machine that has it, or give --bootstrap-servers of a running Kafka. What went wrong: {error}"
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)

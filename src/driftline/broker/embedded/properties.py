@@ -54,9 +54,15 @@ _GROUPS = {
     "group.consumer.heartbeat.interval.ms": "300",
 }
 
+_ALONE = {
+    # A killed node that comes back has to wait until its old session ends, 9 s by default. Much less than this, and a
+    # busy machine makes the node miss its own heartbeats: it is then leader of nothing for a moment.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "300",
+}
+
 _FAILOVER = {
-    # Without these a killed node, also a single one that comes back, is waited for 9 s. Shorter quorum time-outs
-    # were seen to livelock elections.
+    # By default a dead leader is waited for 9 s. Shorter quorum time-outs were seen to livelock elections.
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "300",
     "controller.quorum.fetch.timeout.ms": "1000",
@@ -82,7 +88,7 @@ def node_properties(
         **_ALWAYS,
         **_RETENTION,
         **_GROUPS,
-        **_FAILOVER,
+        **(_FAILOVER if len(peers) > 1 else _ALONE),
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{p.node_id}@{HOST}:{p.controller_port}" for p in peers),
         "listeners": f"CLIENTS://{HOST}:{node.broker_port},CONTROLLER://{HOST}:{node.controller_port}",
