@@ -72,11 +72,11 @@ class Segment:
         self.beta1_product *= beta1
         self.beta2_product *= beta2
         if self.settings["weight_decay"]:
-            self.value = self.value * one(1.0 - rate * self.settings["weight_decay"])
+            self.value = np.multiply(self.value, one(1.0 - rate * self.settings["weight_decay"]))
         self.first = self.first * one(beta1) + gradient * one(1.0 - beta1)
         self.second = self.second * one(beta2) + gradient * one(1.0 - beta2) * gradient
         root = np.sqrt(self.second) / one(math.sqrt(1.0 - self.beta2_product)) + one(self.settings["eps"])
-        step: Floats = self.first / root * one(rate / (1.0 - self.beta1_product))
+        step: Floats = np.multiply(self.first / root, one(rate / (1.0 - self.beta1_product)), dtype=np.float32)
         self.value = np.subtract(self.value, step)
 
 
