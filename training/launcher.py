@@ -154,6 +154,7 @@ class Launcher:
             self._start()
             finish, state = self._train()
             self._watching.look(state)
+            self._show(self._progress())
             self._after(finish)
         finally:
             self._end()

@@ -54,7 +54,7 @@ class ProgressLine:
     def show(self, seen: "Progress") -> None:
         """Show it, if it is time."""
         now_s = time.monotonic()
-        if now_s < self._next_s:
+        if now_s < self._next_s and seen.phase != "ended":
             return
         self._next_s = now_s + (REFRESH_S if self._updates_in_place else PLAIN_S)
         line = "  ".join(progress_words(seen))

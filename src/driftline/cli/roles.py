@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+log = logging.getLogger(__name__)
+
 INTERRUPTED = 130
 STOP_WITHIN_S = 8.0
 """After so long a role that was asked to stop is ended, whatever it waits for."""
@@ -86,12 +88,13 @@ class Stopping:
 
 
 @contextmanager
-def stoppable(*, with_stdin: bool) -> Iterator[Stopping]:
+def stoppable(who: str, *, with_stdin: bool) -> Iterator[Stopping]:
     """Give a role what tells it to stop; at the end, Ctrl-C becomes exit code 130.
 
     SIGTERM, a service manager's way to stop us, ends with 0 when the role stopped as it should.
     """
     show_log()
+    log.info("%s starts (process %d)", who, os.getpid())
     stopping = Stopping()
     before = {number: signal.signal(number, stopping.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     if with_stdin:

@@ -30,7 +30,10 @@ def server(run: str, name: str | None, *, patience_s: float, stop_with_stdin: bo
 
     from driftline.consumers.serving import serve  # noqa: PLC0415 - not needed to refuse
 
-    with stoppable(with_stdin=stop_with_stdin) as stopping, connection.running() as kafka:
+    with (
+        stoppable(f"server {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,
+        connection.running() as kafka,
+    ):
         finish = serve(kafka.broker, run, chosen, stop=stopping.begin(), patience_s=patience_s)
         check_finish(finish)
     click.echo(f"server {chosen}: {finish.reason}")

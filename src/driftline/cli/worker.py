@@ -45,7 +45,7 @@ def worker(
     problems.check()
     connection.check_known()
 
-    with stoppable(with_stdin=stop_with_stdin) as stopping:
+    with stoppable(f"worker {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping:
         from driftline.training.task import load_task  # noqa: PLC0415 - torch takes seconds
 
         found = load_task(task, pairs)
