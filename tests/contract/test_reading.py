@@ -127,3 +127,15 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_reported(lab: Lab) -> None:
     admin.delete([topic])
     with pytest.raises(TopicMissing, match=topic):
         until(reader, Record)
+
+
+def test_partitions_are_read_from_the_moment_that_they_exist(lab: Lab) -> None:
+    topics = [lab.topic(partitions=4) for _ in range(5)]
+    reader = lab.reader()
+    for topic in topics:
+        for partition in range(4):
+            reader.read(topic, partition, 0)
+    producer = lab.producer()
+    for topic in topics:
+        write(producer, topic, 3, b"first")
+    assert values_of(reader, len(topics)) == [b"first"] * len(topics)

@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from driftline.broker.kafka.admin import KafkaAdmin
 from driftline.broker.kafka.deadline import Deadline
@@ -40,6 +40,12 @@ def start_offset(position: Position, bounds: Bounds) -> int:
             return max(bounds.begin, bounds.end - records)
         case offset:
             return offset
+
+
+def about_partition(message: Message) -> bool:
+    """Whether a message is about one partition's records, and so only of interest to who reads that partition."""
+    error = message.error()
+    return error is None or error.code() == END_OF_PARTITION or error.code() in LOST
 
 
 class Lookup:
@@ -92,10 +98,13 @@ class Lookup:
 class Inbox:
     """Gives a consumer's messages their meaning: a record, the end of a partition, or an error to raise."""
 
-    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup) -> None:
+    def __init__(
+        self, settings: KafkaSettings, faults: Faults, lookup: Lookup, again: Callable[[TopicPartition], None]
+    ) -> None:
         self._settings = settings
         self._faults = faults
         self._lookup = lookup
+        self._again = again
         self._ends: dict[tuple[str, int], int] = {}
 
     def begin(self, topic: str, partition: int) -> None:
@@ -122,12 +131,6 @@ class Inbox:
             self._raise(error, topic, partition or 0, offset or 0)
         return None
 
-    @staticmethod
-    def about_partition(message: Message) -> bool:
-        """Whether a message is about one partition's records, and so only of interest to who reads that partition."""
-        error = message.error()
-        return error is None or error.code() == END_OF_PARTITION or error.code() in LOST
-
     def _end(self, topic: str, partition: int, offset: int) -> EndReached | None:
         # A rebalance or a pause makes librdkafka fetch, and find the same end, again.
         if self._ends.get((topic, partition)) == offset:
@@ -137,8 +140,8 @@ class Inbox:
 
     def _raise(self, error: KafkaError, topic: str, partition: int, offset: int) -> None:
         if error.code() in LOST:
-            raise PositionLost(topic, partition, offset, self._bounds(topic, partition))
-        if error.code() in MISSING:
+            self._lost(topic, partition, offset)
+        elif error.code() in MISSING:
             if self._lookup.missing([topic]):
                 raise TopicMissing(f"topic {topic} does not exist, or no longer")
         elif error.code() == POLLED_TOO_LATE:
@@ -149,8 +152,15 @@ class Inbox:
             raise translated(error, f"reading {topic or 'a topic'}", self._settings)
         _log.debug("reading %s: %s", topic, error.str())
 
+    def _lost(self, topic: str, partition: int, offset: int) -> None:
+        # librdkafka also gives a position up when a partition has no leader yet, or a new one. Then the log still holds
+        # it, and reading goes on there.
+        bounds = self._bounds(topic, partition)
+        if bounds is None or not bounds.begin <= offset <= bounds.end:
+            raise PositionLost(topic, partition, offset, bounds)
+        self._again(TopicPartition(topic, partition, offset))
+
     def _bounds(self, topic: str, partition: int) -> Bounds | None:
-        # Only for the message: what the log does hold says how much was lost.
         try:
             return self._lookup.bounds(topic, _GRACE_S).get(partition)
         except (BrokerUnreachable, TopicMissing):

@@ -4,7 +4,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, start_offset
+from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, about_partition, start_offset
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated
 from driftline.broker.kafka.settings import KafkaSettings
@@ -21,7 +21,7 @@ class KafkaReader:
         self._guard = ClientGuard("reader")
         self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup)
+        self._inbox = Inbox(settings, self._faults, self._lookup, self._again)
         self._reading: set[tuple[str, int]] = set()
         self._idle = Deadline(settings.idle_check_s)
 
@@ -75,13 +75,18 @@ class KafkaReader:
         self._idle = Deadline(self._settings.idle_check_s)
         partition = (message.topic() or "", message.partition() or 0)
         # What was fetched before a partition was stopped may still come out of the local queue.
-        if self._inbox.about_partition(message) and partition not in self._reading:
+        if about_partition(message) and partition not in self._reading:
             return None
         try:
             return self._inbox.understand(message)
         except BrokerError:
             self.stop(*partition)
             raise
+
+    def _again(self, place: TopicPartition) -> None:
+        """Read a partition on from where it is."""
+        self._client.incremental_unassign([TopicPartition(place.topic, place.partition)])
+        self._client.incremental_assign([place])
 
     def _check_topics(self) -> None:
         """Ask now and then whether the topics still exist: librdkafka says nothing when one is deleted."""
