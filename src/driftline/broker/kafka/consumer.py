@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from driftline.broker.kafka.admin import KafkaAdmin
 from driftline.broker.kafka.deadline import Deadline
@@ -95,16 +95,29 @@ class Lookup:
         return self._admin
 
 
+class StillThere(Exception):
+    """A position that librdkafka gave up although the log holds it: read on from ``place``.
+
+    An exception, because a call back into the reader would tie its client into a reference cycle.
+    """
+
+    def __init__(self, place: TopicPartition) -> None:
+        self.place = place
+        super().__init__(f"{place.topic}[{place.partition}] still holds {place.offset}")
+
+    def resume(self, client: Consumer) -> None:
+        """Have the client read the partition on."""
+        client.incremental_unassign([TopicPartition(self.place.topic, self.place.partition)])
+        client.incremental_assign([self.place])
+
+
 class Inbox:
     """Gives a consumer's messages their meaning: a record, the end of a partition, or an error to raise."""
 
-    def __init__(
-        self, settings: KafkaSettings, faults: Faults, lookup: Lookup, again: Callable[[TopicPartition], None]
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup) -> None:
         self._settings = settings
         self._faults = faults
         self._lookup = lookup
-        self._again = again
         self._ends: dict[tuple[str, int], int] = {}
 
     def begin(self, topic: str, partition: int) -> None:
@@ -115,6 +128,7 @@ class Inbox:
         """Return what a message says, None if it is nothing to the caller.
 
         Raises:
+            StillThere: the partition is to be placed again; nothing is lost.
             PositionLost: the reading position is not in the log.
             TopicMissing: the topic is gone.
             BrokerError: reading is not allowed, or failed for good.
@@ -158,7 +172,7 @@ class Inbox:
         bounds = self._bounds(topic, partition)
         if bounds is None or not bounds.begin <= offset <= bounds.end:
             raise PositionLost(topic, partition, offset, bounds)
-        self._again(TopicPartition(topic, partition, offset))
+        raise StillThere(TopicPartition(topic, partition, offset))
 
     def _bounds(self, topic: str, partition: int) -> Bounds | None:
         try:

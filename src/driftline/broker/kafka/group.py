@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, start_offset
+from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, StillThere, start_offset
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults
 from driftline.broker.kafka.ownership import Ownership
@@ -87,7 +87,12 @@ class KafkaGroupReader:
         if ownership.changes:
             return ownership.changes.popleft()
         message = ownership.take()
-        return None if message is None else self._inbox.understand(message)
+        try:
+            return None if message is None else self._inbox.understand(message)
+        except StillThere as found:
+            found.resume(self._client)
+            self._client.pause(ownership.named({found.place.partition} & ownership.paused))
+            return None
 
     def _place(self) -> None:
         """Begin to read the partitions that were given, at offsets looked up now, and say so.

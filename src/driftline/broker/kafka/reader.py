@@ -4,7 +4,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, about_partition, start_offset
+from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, StillThere, about_partition, start_offset
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated
 from driftline.broker.kafka.settings import KafkaSettings
@@ -21,7 +21,7 @@ class KafkaReader:
         self._guard = ClientGuard("reader")
         self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup, self._again)
+        self._inbox = Inbox(settings, self._faults, self._lookup)
         self._reading: set[tuple[str, int]] = set()
         self._idle = Deadline(settings.idle_check_s)
 
@@ -79,14 +79,12 @@ class KafkaReader:
             return None
         try:
             return self._inbox.understand(message)
+        except StillThere as found:
+            found.resume(self._client)
+            return None
         except BrokerError:
             self.stop(*partition)
             raise
-
-    def _again(self, place: TopicPartition) -> None:
-        """Read a partition on from where it is."""
-        self._client.incremental_unassign([TopicPartition(place.topic, place.partition)])
-        self._client.incremental_assign([place])
 
     def _check_topics(self) -> None:
         """Ask now and then whether the topics still exist: librdkafka says nothing when one is deleted."""
