@@ -4,7 +4,7 @@ All of it can be lost: every event is repeated by its sender on a valid `TermSta
 Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`, members by the ledger's own.
 """
 
-from collections import Counter
+from collections import Counter, deque
 
 from driftline.consumers.run_state import RunState
 from driftline.schemas.digests import contribution_root, model_digest, verify_digest
@@ -32,6 +32,9 @@ CLOCKS_AHEAD = 64
 
 MAX_PROPOSALS = 64
 
+MAX_EARLY = 1024
+"""Events that are remembered while the run has not started; the newest."""
+
 Clock = tuple[GroupId, int]
 Member = tuple[str, bytes]
 
@@ -41,6 +44,7 @@ class Evidence:
 
     def __init__(self, state: RunState) -> None:
         self._state = state
+        self._early: deque[Event] = deque(maxlen=MAX_EARLY)
         self.proposals: dict[bytes, Proposal] = {}
         self.snapshots: dict[bytes, dict[int, bytes]] = {}
         self.ready: dict[str, Ready] = {}
@@ -61,9 +65,15 @@ class Evidence:
 
     def hear(self, event: Event, ticks_read: int) -> None:
         """Remember an event of this run. Events of another run under the same name are counted and dropped."""
-        if not isinstance(event, Proposal) and self._is_foreign(event.run):
+        start = self._state.start
+        if start is None and not isinstance(event, Proposal):
+            self._early.append(event)  # RunStart, once we have read it, says whether it is of this run
+        elif start is not None and event.run != start.run:
             self.counters["foreign_events"] += 1
-            return
+        else:
+            self._hear(event, ticks_read)
+
+    def _hear(self, event: Event, ticks_read: int) -> None:
         match event:
             case Ready() | Heartbeat() | ServerState() | Leave():
                 self._hear_member(event, ticks_read)
@@ -77,10 +87,6 @@ class Evidence:
                 self._hear_report(event)
             case UndecodableReport():
                 self.counters["undecodable"] += 1
-
-    def _is_foreign(self, run: bytes) -> bool:
-        start = self._state.start
-        return start is not None and run != start.run
 
     def _alive(self, member: str, incarnation: bytes, ticks_read: int) -> None:
         self.heard[member, incarnation] = ticks_read
@@ -239,3 +245,5 @@ class Evidence:
         if state.start is not None:
             self.proposals.clear()
             self.snapshots.clear()
+            while self._early:
+                self.hear(self._early.popleft(), ticks_read=0)
