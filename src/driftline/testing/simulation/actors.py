@@ -1,0 +1,121 @@
+"""The processes of a simulated run: a state machine, its reading positions, and what waits to be handed to it."""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from driftline.broker.topics import Stream
+from driftline.consumers.follower import Model
+from driftline.consumers.server import Server
+from driftline.producers.deltas import Gradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.effects import Input
+from driftline.testing.simulation.log import Place
+from driftline.testing.simulation.scenario import Fault
+from driftline.training.evaluator import EvaluatorSession
+from driftline.training.session import WorkerSession
+
+Core: TypeAlias = Server | WorkerSession | EvaluatorSession
+
+FOR_EVER = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """How state machines are made; tests put faulty ones in their place."""
+
+    server: Callable[[str, bytes, random.Random], Server] = Server
+    worker: Callable[[str, bytes, Offer, bytes], WorkerSession] = WorkerSession
+    evaluator: Callable[[str, bytes], EvaluatorSession] = EvaluatorSession
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where an actor reads a partition; ``stalled_until`` is the number of an event."""
+
+    offset: int
+    end_told: bool = False
+    paused: bool = False
+    stalled_until: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A gradient that a worker has computed and not yet handed in."""
+
+    model: Model
+    gradient: Gradient
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """One incarnation of a process.
+
+    Attributes:
+        number: of this incarnation among all of the run.
+        incarnation: its 16 bytes.
+        cursors: reading positions by partition.
+        inbox: failed sends and changes of ownership, in order.
+        errors: outcomes that the next sends will have.
+        clock_s: what this process's clock is ahead of the simulation's.
+        asleep_until: number of the event before which it stands still.
+        deaf_until: the same, for changes of ownership alone: until then a zombie.
+        computed: the gradient under way, of a worker.
+        armed: faults that its next contribution will have.
+    """
+
+    number: int
+    incarnation: bytes
+    core: Core
+    cursors: dict[Place, Cursor] = field(default_factory=dict)
+    inbox: deque[Input] = field(default_factory=deque)
+    errors: deque[Fault] = field(default_factory=deque)
+    clock_s: float = 0.0
+    alive: bool = True
+    done: bool = False
+    asleep_until: int = 0
+    deaf_until: int = 0
+    computed: Computed | None = None
+    armed: list[Fault] = field(default_factory=list)
+    checked: dict[int, object] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The process's name; incarnations share it."""
+        return self.core.name
+
+    @property
+    def kind(self) -> str:
+        """``server``, ``worker`` or ``evaluator``."""
+        return {Server: "server", WorkerSession: "worker", EvaluatorSession: "evaluator"}[_base(self.core)]
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.number}"
+
+
+def _base(core: Core) -> type[Core]:
+    for kind in (Server, WorkerSession, EvaluatorSession):
+        if isinstance(core, kind):
+            return kind
+    raise AssertionError(type(core))
+
+
+def servers(actors: list[Actor]) -> Iterator[tuple[Actor, Server]]:
+    """Go through the live servers that have not finished."""
+    for actor in actors:
+        if actor.alive and not actor.done and isinstance(actor.core, Server):
+            yield actor, actor.core
+
+
+def workers(actors: list[Actor]) -> Iterator[tuple[Actor, WorkerSession]]:
+    """Go through the live workers that have not finished."""
+    for actor in actors:
+        if actor.alive and not actor.done and isinstance(actor.core, WorkerSession):
+            yield actor, actor.core
+
+
+def owned_slots(partitions: int) -> list[Place]:
+    """Return what consumer groups hand out: every partition of deltas, and the one of events."""
+    return [(Stream.EVENTS, 0), *((Stream.DELTAS, partition) for partition in range(partitions))]

@@ -1,0 +1,39 @@
+"""Who was heard of when: silence is counted in ticks that the coordinator has read, never in seconds."""
+
+from bisect import bisect_left
+
+from driftline.schemas.records import Heartbeat, Ready, Tick
+
+NO_HEARTBEAT = "no heartbeat"
+"""How the reason of a removal for silence begins."""
+
+REPLACED = "replaced"
+"""How the reason of a removal begins when another incarnation of the same name is ready."""
+
+
+class Liveness:
+    """Offsets of ticks by term, and of signs of life by member."""
+
+    def __init__(self) -> None:
+        self._ticks: dict[int, list[int]] = {}
+        self._signs: dict[tuple[str, bytes], list[int]] = {}
+
+    def heard(self, event: Tick | Heartbeat | Ready, offset: int) -> None:
+        """An event has landed; of ticks the first of each number counts."""
+        match event:
+            case Tick():
+                ticks = self._ticks.setdefault(event.term, [])
+                if event.sequence == len(ticks) + 1:
+                    ticks.append(offset)
+            case Heartbeat():
+                self._signs.setdefault((event.member, event.incarnation), []).append(offset)
+            case Ready():
+                self._signs.setdefault((event.worker, event.incarnation), []).append(offset)
+
+    def silence(self, member: tuple[str, bytes], term: int, read: int) -> int:
+        """Return how many ticks of a term follow a member's last sign of life, up to offset ``read``."""
+        signs = self._signs.get(member, [])
+        before = bisect_left(signs, read)
+        last = signs[before - 1] if before else -1
+        ticks = self._ticks.get(term, [])
+        return bisect_left(ticks, read) - bisect_left(ticks, last)

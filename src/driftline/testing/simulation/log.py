@@ -1,0 +1,75 @@
+"""The five topics of the simulated run, and who watches what lands in them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from driftline.broker.memory import MemoryLog
+from driftline.broker.port import Position, Record, Start, Tail
+from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.schemas.effects import Send
+
+Place = tuple[Stream, int]
+"""A partition of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A record that has just become part of the log. ``forged``: by no state machine of ours."""
+
+    stream: Stream
+    partition: int
+    offset: int
+    value: bytes | None
+    forged: bool
+
+
+class RunLog:
+    """The log of one run.
+
+    Args:
+        run: its name.
+        partitions: of the sharded streams.
+        watch: told of every record, before anybody can read it.
+    """
+
+    def __init__(self, run: str, partitions: int, watch: Callable[[Landed], None]) -> None:
+        self._log = MemoryLog()
+        self._names = {stream: topic_name(run, stream) for stream in Stream}
+        self._watch = watch
+        self.ends: dict[Place, int] = {}
+        for spec in run_topics(run, partitions):
+            self._log.create(spec)
+        for stream, name in self._names.items():
+            self.ends.update({(stream, partition): 0 for partition in range(self._log.topics()[name])})
+
+    def append(self, send: Send, now_s: float, *, forged: bool = False) -> None:
+        """Add a record at the end of its partition."""
+        value = send.value if send.value is None or isinstance(send.value, bytes) else send.value.tobytes()
+        offset = self._log.append(
+            self._names[send.stream], send.partition, value, key=send.key, timestamp_ms=round(now_s * 1000)
+        )
+        self.ends[send.stream, send.partition] = offset + 1
+        self._watch(Landed(send.stream, send.partition, offset, value, forged))
+
+    def read(self, place: Place, offset: int) -> Record | None:
+        """Return the first record at or behind ``offset``."""
+        return self._log.read(self._names[place[0]], place[1], offset)
+
+    def resolve(self, place: Place, position: Position) -> int:
+        """Return the offset that a position means at this moment."""
+        end = self.ends[place]
+        match position:
+            case Start.BEGINNING:
+                return 0
+            case Start.END:
+                return end
+            case Tail(records):
+                return max(0, end - records)
+            case offset:
+                return offset
+
+    def compact(self, stream: Stream) -> None:
+        """Keep the last record of each key; tombstones go as well."""
+        for place in self.ends:
+            if place[0] is stream:
+                self._log.compact(self._names[stream], place[1], drop_tombstones=True)

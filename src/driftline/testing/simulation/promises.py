@@ -1,0 +1,199 @@
+"""What must hold of every record, when a process sends it and when it is in the log.
+
+Sent: nobody says anything that does not follow from records it has read back as valid. Landed: what servers say about
+deltas and states is true, and the ledger decides only what the log supports.
+"""
+
+from collections import Counter
+
+from driftline.broker.topics import Stream
+from driftline.consumers.server import Server
+from driftline.errors import Undecodable
+from driftline.schemas.codec import decode
+from driftline.schemas.effects import Send
+from driftline.schemas.records import (
+    AnyRecord,
+    Contribution,
+    Delta,
+    Event,
+    GroupId,
+    Heartbeat,
+    LedgerRecord,
+    Membership,
+    Parameters,
+    Ready,
+    Receipt,
+    RunEnd,
+    ServerState,
+    Skip,
+    StateDigest,
+    TermStart,
+    Tick,
+    Version,
+)
+from driftline.schemas.tensors import encode_fp32
+from driftline.testing.simulation.actors import Actor
+from driftline.testing.simulation.liveness import NO_HEARTBEAT, REPLACED, Liveness
+from driftline.testing.simulation.log import Landed
+from driftline.testing.simulation.quadratic import Problem
+from driftline.testing.simulation.reference_ledger import Moment, ReferenceLedger, require
+from driftline.testing.simulation.reference_model import ReferenceModel
+
+
+class Promises:
+    """The references, and every check of a record against them.
+
+    Attributes:
+        ledger: the whole ledger, folded.
+        model: the whole model, folded.
+        liveness: heartbeats and ticks.
+        births: number of each incarnation, in the order of their starts, from 1.
+        records: what has landed, by type.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.ledger = ReferenceLedger()
+        self.model = ReferenceModel(problem)
+        self.liveness = Liveness()
+        self.births: dict[bytes, int] = {}
+        self.records: Counter[str] = Counter()
+        self._spent: dict[tuple[GroupId, int], bytes] = {}
+        self._decoded: dict[bytes, AnyRecord | None] = {}
+
+    def decoded(self, value: bytes | None) -> AnyRecord | None:
+        """Decode once what many look at."""
+        if value is None:
+            return None
+        if value not in self._decoded:
+            try:
+                self._decoded[value] = decode(value)
+            except Undecodable:
+                self._decoded[value] = None
+        return self._decoded[value]
+
+    # -- landed ------------------------------------------------------------------------------------------------------
+
+    def landed(self, one: Landed) -> None:
+        """A record has become part of the log."""
+        record = self.decoded(one.value)
+        self.records[type(record).__name__] += 1
+        if one.stream is Stream.LEDGER:
+            self._ledger(record, one)
+        elif one.stream is Stream.DELTAS and isinstance(record, Delta) and self.ledger.start is not None:
+            self.model.saw_delta(self.ledger.start.run, record, one)
+        elif one.stream is Stream.PARAMETERS and isinstance(record, Parameters) and not one.forged:
+            self._parameters(record)
+        elif one.stream is Stream.EVENTS and isinstance(record, Event):
+            self._event(record, one.offset, forged=one.forged)
+
+    def _ledger(self, record: AnyRecord | None, one: Landed) -> None:
+        before = self.ledger.now
+        valid = self.ledger.append(record, one.value)
+        if valid is None:
+            return
+        require(not one.forged or isinstance(valid, TermStart), "a void record counts")
+        if isinstance(valid, Version):
+            self.model.apply(valid)
+            self._lock_step(after=valid)
+        if isinstance(valid, Version | RunEnd):
+            for state in valid.states:
+                self._state(state, before)
+        self._lock_step(after=None)
+
+    def _lock_step(self, after: Version | None) -> None:
+        """In sync mode a live group stands at the head, or one version ahead of it."""
+        head = self.ledger.now.version
+        allowed = {head} if after is not None else {head, head + 1}
+        for group, member in self.ledger.members.items():
+            require(member.pace in allowed, f"group {group} of {member.worker} has pace {member.pace} at head {head}")
+
+    def _state(self, state: StateDigest, before: Moment) -> None:
+        require(state.version <= before.version, f"digest of version {state.version} at head {before.version}")
+        right = self.model.states[state.version].digests
+        same = (state.state, state.parameters) == (right.model, right.parameters)
+        require(same, f"version {state.version} has another digest in the ledger than its fold")
+
+    def _parameters(self, record: Parameters) -> None:
+        self._is_version(record.version, record.head)
+        state, layout = self.model.states[record.version], self.problem.layout
+        right = encode_fp32(state.masters[slice(*layout.shard_range(record.shard))]).tobytes()
+        require(bytes(record.payload) == right, f"parameters of shard {record.shard}, version {record.version}")
+        require(record.state_digest == state.digests.states[record.shard], "digest in parameters")
+
+    def _is_version(self, version: int, head: bytes) -> None:
+        known = self.ledger.version_heads
+        require(0 <= version < len(known) and known[version] == head, f"no version {version} with head {head.hex()}")
+
+    def _event(self, event: Event, offset: int, *, forged: bool) -> None:
+        match event:
+            case Tick() | Heartbeat() | Ready():
+                self.liveness.heard(event, offset)
+            case Receipt() if not forged:
+                self._receipt(event)
+            case ServerState() if not forged:
+                self._server_state(event)
+
+    def _receipt(self, receipt: Receipt) -> None:
+        clock = (receipt.group, receipt.clock)
+        require(not receipt.refusal or clock in self.model.not_finite, f"refused without reason: {receipt.refusal}")
+        for one in receipt.shards:
+            copy = self.model.copies.get(clock, {}).get(one.shard)
+            same = copy is not None and (copy.partition, copy.offset, copy.digest) == (
+                one.partition,
+                one.offset,
+                one.digest,
+            )
+            require(same, f"a receipt for shard {one.shard} of {clock} names another delta than the first sound one")
+
+    def _server_state(self, state: ServerState) -> None:
+        require(not state.failure, f"{state.server} fails: {state.failure}")
+        for one in state.shards:
+            right = self.model.states[one.version].digests
+            same = (one.state, one.masters) == (right.states[one.shard], right.masters[one.shard])
+            require(same, f"{state.server} has another digest of shard {one.shard} at version {one.version}")
+
+    # -- sent --------------------------------------------------------------------------------------------------------
+
+    def sent(self, actor: Actor, send: Send) -> None:
+        """A process sends a record; what it says must follow from what that process has read."""
+        value = send.value if send.value is None or isinstance(send.value, bytes) else send.value.tobytes()
+        record = self.decoded(value)
+        known = self.ledger.moments[actor.core.state.next_offset]
+        match record:
+            case TermStart():
+                require(known.term < record.term, "a TermStart that the candidate itself knows to be void")
+            case Parameters() | ServerState():
+                require(record.version <= known.version, f"{actor} speaks of a version that it has not read")
+            case Contribution() | Skip():
+                require(record.base_version <= known.version, f"{actor} builds on a version that it has not read")
+                self._is_version(record.base_version, record.base_head)
+                first = self._spent.setdefault((record.group, record.clock), value or b"")
+                require(first == value, f"{actor} says something else of clock {record.clock}")
+            case _ if isinstance(record, LedgerRecord):
+                self._decided(actor, record, known)
+            case _:
+                pass
+
+    def _decided(self, actor: Actor, record: LedgerRecord, known: Moment) -> None:
+        what = f"{actor} writes {type(record).__name__}"
+        require(isinstance(actor.core, Server), f"{what} and is no server")
+        require(record.term == known.term and record.parent == known.head, f"{what} behind what it has not read back")
+        reign = known.reign
+        require(reign is not None and reign.incarnation == actor.incarnation, f"{what} in another's reign")
+        if isinstance(record, Membership):
+            read = actor.cursors[Stream.EVENTS, 0].offset
+            self._membership(record, read)
+
+    def _membership(self, record: Membership, read: int) -> None:
+        """Only a real incarnation joins; a member goes when it is silent, says so, or a later start replaces it."""
+        patience, births = self.problem.config.gone_after_ticks, self.births
+        joins = {join.worker: births.get(join.incarnation, 0) for join in record.joins}
+        require(0 not in joins.values(), f"somebody who never was joins: {joins}")
+        for removal in record.removals:
+            who, incarnation = removal.worker, self.ledger.members[removal.group].incarnation
+            if removal.reason.startswith(NO_HEARTBEAT):
+                silent = self.liveness.silence((who, incarnation), record.term, read)
+                require(silent >= patience, f"{who} is removed after {silent} ticks without a heartbeat")
+            elif removal.reason.startswith(REPLACED):
+                require(joins.get(who, 0) > births[incarnation], f"{who} is replaced by an earlier start of itself")

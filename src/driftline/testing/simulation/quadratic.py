@@ -1,0 +1,79 @@
+"""What the simulated workers train: a tiny quadratic whose gradient depends on seed, worker, batch and model alone.
+
+``expected_digest`` trains it in one loop, without a log, a ledger or a server: what every undisturbed or merely
+disturbed run must arrive at, to the bit.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.producers.deltas import Gradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.run_config import RunConfig
+from driftline.testing.simulation.plain_rules import PlainModel, Term
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One quadratic: settings, layout and version 0 follow from the configuration and the model's size."""
+
+    config: RunConfig
+    layout: Layout
+    masters: FloatArray
+
+    @property
+    def offer(self) -> Offer:
+        """What every worker would start the run with."""
+        return Offer(config=self.config, layout=self.layout, masters=self.masters)
+
+    def gradient(self, worker: str, cursor: int, flat: FloatArray) -> Gradient:
+        """Return the gradient of batch ``cursor`` of a worker at ``flat``; some segments are absent now and then."""
+        rng = self._rng(worker, cursor)
+        pull = np.subtract(flat, rng.standard_normal(self.layout.elements, dtype=np.float32))
+        presence = [bool(rng.random() < 0.85) for _ in self.layout.segments]  # noqa: PLR2004 - often, not always
+        for segment, present in zip(self.layout.segments, presence, strict=True):
+            if not present:
+                pull[segment.offset : segment.stop] = 0.0
+        weight = float(rng.integers(0, 9))  # sometimes none at all
+        return Gradient(flat=pull, presence=presence, weight=weight, loss=float(rng.random()), cursor=cursor)
+
+    def _rng(self, worker: str, cursor: int) -> np.random.Generator:
+        return np.random.default_rng([self.config.seed, zlib.crc32(worker.encode()), cursor])
+
+
+def problem(config: RunConfig, elements: int) -> Problem:
+    """Cut ``elements`` parameters into three segments, the last one in a parameter group of its own if there is one."""
+    cuts = [0, elements // 2, elements - elements // 4, elements]
+    last_group = len(config.rule.groups) - 1
+    segments = tuple(
+        Segment(name, (), (stop - start,), "float32", "parameter", last_group if name == "c" else 0, start)
+        for name, start, stop in zip("abc", cuts[:-1], cuts[1:], strict=True)
+    )
+    masters = np.random.default_rng(config.seed).standard_normal(elements, dtype=np.float32)
+    return Problem(config, Layout(segments, config.partitions), masters)
+
+
+def expected_digest(one: Problem, workers: Iterable[str]) -> bytes:
+    """Train in one loop and return the digest of the last version's state."""
+    model = PlainModel(one)
+    names = sorted(workers)
+    for cursor in range(one.config.steps):
+        gradients = {name: one.gradient(name, cursor, model.masters) for name in names}
+        model.apply(_terms(gradients))
+    return model.digests().model
+
+
+def _terms(gradients: Mapping[str, Gradient]) -> list[Term]:
+    total = sum(one.weight for one in gradients.values())
+    return [
+        Term(np.float32(one.weight / total), one.flat, tuple(one.presence))
+        for one in gradients.values()
+        if one.weight > 0
+    ]

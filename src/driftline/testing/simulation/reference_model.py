@@ -1,0 +1,101 @@
+"""The model folded once more from the log alone, and the first sound copy of every delta in it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftline.schemas.digests import contribution_root, verify_digest
+from driftline.schemas.records import Delta, GroupId, Use, Version
+from driftline.schemas.tensors import decode_fp32, unpack_presence
+from driftline.testing.simulation.log import Landed
+from driftline.testing.simulation.plain_rules import Digests, FloatArray, PlainModel, Term
+from driftline.testing.simulation.quadratic import Problem
+from driftline.testing.simulation.reference_ledger import require
+
+Clock = tuple[GroupId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The first sound copy of a delta."""
+
+    partition: int
+    offset: int
+    digest: bytes
+    gradient: FloatArray
+    presence: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The model at one version."""
+
+    masters: FloatArray
+    digests: Digests
+
+
+class ReferenceModel:
+    """States of all versions so far, and the deltas that versions may name."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._layout = problem.layout
+        self._model = PlainModel(problem)
+        self.states = [State(self._model.masters.copy(), self._model.digests())]
+        self.copies: dict[Clock, dict[int, Copy]] = {}
+        self.not_finite: set[Clock] = set()
+
+    def saw_delta(self, run: bytes, delta: Delta, landed: Landed) -> None:
+        """A record of the deltas stream is in the log."""
+        layout, shard = self._layout, delta.shard
+        if not 0 <= shard < layout.shard_count or layout.partition_of(shard) != landed.partition:
+            return
+        start, stop = layout.shard_range(shard)
+        if delta.elements != stop - start or not verify_digest(run, landed.value or b"", delta):
+            return
+        gradient = decode_fp32(delta.payload, delta.elements)
+        if not np.isfinite(gradient).all():
+            self.not_finite.add((delta.group, delta.clock))
+            return
+        presence = unpack_presence(delta.presence, len(layout.pieces(shard)))
+        copy = Copy(landed.partition, landed.offset, delta.digest, gradient, presence)
+        self.copies.setdefault((delta.group, delta.clock), {}).setdefault(shard, copy)
+
+    def apply(self, record: Version) -> None:
+        """Make the next version as the ledger says.
+
+        Raises:
+            Violation: it names something that is not in the log, or not what it hashes to.
+        """
+        used = [use for use in record.uses if use.kind == "delta"]
+        weight = sum(use.weight for use in used)
+        for use in used:
+            right = float(np.float32(use.weight / weight))
+            require(use.coefficient == right, f"coefficient {use.coefficient}, not {right}")
+        for use in record.uses:
+            require(use.kind == "delta" or use.coefficient == 0.0, "a skip has a coefficient")
+        self._model.apply([self._term(use) for use in used])
+        self._positions(record)
+        self.states.append(State(self._model.masters.copy(), self._model.digests()))
+
+    def _term(self, use: Use) -> Term:
+        copies = self.copies.get((use.group, use.clock), {})
+        shards = range(self._layout.shard_count)
+        require(len(copies) == len(shards), f"clock {use.clock} of {use.group} is used, but not whole in the log")
+        root = contribution_root([copies[shard].digest for shard in shards])
+        require(root == use.root, f"clock {use.clock} of {use.group}: its deltas do not hash to its root")
+        presence = [False] * len(self._layout.segments)
+        for shard in shards:
+            for piece, present in zip(self._layout.pieces(shard), copies[shard].presence, strict=True):
+                presence[piece.segment_index] |= present
+        flat = np.concatenate([copies[shard].gradient for shard in shards])
+        return Term(np.float32(use.coefficient), flat, tuple(presence))
+
+    def _positions(self, record: Version) -> None:
+        expected = [-1] * self._layout.partitions
+        for use in record.uses:
+            if use.kind == "delta":
+                for copy in self.copies[use.group, use.clock].values():
+                    expected[copy.partition] = max(expected[copy.partition], copy.offset + 1)
+        low_enough = all(one <= got for one, got in zip(expected, record.positions, strict=True))
+        require(low_enough, f"version {record.version} uses deltas behind its positions")

@@ -1,0 +1,125 @@
+"""What one seed simulates: how many of what, which rule, which faults, how patient the scheduler is."""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from driftline.schemas.run_config import RuleConfig, RunConfig
+
+
+class Fault(StrEnum):
+    """Everything that can go wrong on purpose."""
+
+    DUPLICATE = "a recent record is sent once more"
+    STALL = "a reader gets nothing of one partition for a while"
+    OUTAGE = "nobody reads or writes anything for a while"
+    PAUSE = "a process stands still and goes on later with what it knew"
+    CLOCK_JUMP = "a process's clock jumps ahead"
+    CRASH_SERVER = "a server dies; another incarnation starts later"
+    CRASH_WORKER = "a worker dies; another incarnation may start later"
+    LEAVE = "a worker says goodbye"
+    JOIN = "one more worker starts"
+    MOVE = "a partition gets another owner"
+    ZOMBIE = "a partition gets another owner; the old one learns of it much later"
+    SEND_LOST = "a send fails and is not in the log"
+    SEND_LANDED = "a send fails and is in the log"
+    SEND_LATE = "a send fails and lands later"
+    RUBBISH = "bytes that are no record, or belong elsewhere"
+    FOREIGN_RUN = "records of another run under the same name"
+    VOID_RECORD = "a ledger record of an old term or with a wrong parent"
+    LOST_CLAIM = "a candidate's TermStart that nobody stands behind"
+    NAN_DELTA = "a worker sends a delta with NaN"
+    CONFLICTING_DELTA = "a second, other delta of one (group, clock, shard)"
+    SKIP = "a worker spends a clock without a delta"
+    COMPACT = "the snapshots are compacted"
+
+
+LOSSY = frozenset({Fault.CRASH_WORKER, Fault.LEAVE, Fault.JOIN, Fault.NAN_DELTA, Fault.CONFLICTING_DELTA, Fault.SKIP})
+"""Faults that may change which gradients there are, and so the final bits."""
+
+LOSSY_SHARE = 0.6
+"""Of the seeds; the others must arrive at the bits of the undisturbed run unless a worker is evicted."""
+
+MORE_STEPS = (14, 6, 3, 0)
+"""Versions that a run with 1, 2, 3, 4 workers makes more, so that every seed has 500 events."""
+
+MIN_KINDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything about a simulated run that the seed decides beforehand.
+
+    Attributes:
+        disturbed_events: events before the faults end; fewer if the run is over sooner.
+        faults: kinds that may happen; at least `MIN_KINDS` of them do.
+        fault_share: faults for each event.
+        prompt: probability that a send is in the log at once.
+    """
+
+    seed: int
+    servers: int
+    workers: int
+    evaluators: int
+    elements: int
+    config: RunConfig
+    disturbed_events: int
+    faults: tuple[Fault, ...]
+    fault_share: float
+    prompt: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the workers that the run starts with."""
+        return tuple(f"w{index}" for index in range(self.workers))
+
+
+def seeded(seed: object) -> random.Random:
+    """Return a source of numbers that depends on ``seed`` alone."""
+    return random.Random(repr(seed))  # noqa: S311 - repeatable is what is wanted here
+
+
+def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] | None = None) -> Scenario:
+    """Draw the scenario of a seed.
+
+    Args:
+        seed: any number.
+        events: disturbed events, instead of what the seed says.
+        faults: kinds of faults, instead of what the seed says; none at all leaves the run undisturbed.
+    """
+    rng = seeded(("scenario", seed))
+    workers = rng.choice((1, 2, 2, 3, 3, 4))
+    config = RunConfig(
+        name="simulated",
+        workers=workers,
+        steps=rng.choice((5, 6, 7, 8, 9, 12)) + MORE_STEPS[workers - 1],
+        seed=seed,
+        partitions=rng.choice((1, 2, 2, 3, 4)),
+        rule=_rule(rng),
+        gone_after_ticks=rng.choice((4, 12)),
+    )
+    kinds = list(Fault) if rng.random() < LOSSY_SHARE else [kind for kind in Fault if kind not in LOSSY]
+    rng.shuffle(kinds)
+    drawn = tuple(sorted(kinds[: rng.randint(6, 12)]))
+    return Scenario(
+        seed=seed,
+        servers=rng.choice((1, 2, 2, 3)),
+        workers=workers,
+        evaluators=rng.choice((0, 0, 1)),
+        elements=rng.choice((5, 37, 37, 64)),
+        config=config,
+        disturbed_events=events if events is not None else rng.randint(500, 1200),
+        faults=drawn if faults is None else faults,
+        fault_share=rng.choice((0.01, 0.02, 0.05)),
+        prompt=rng.choice((0.3, 0.7, 0.95)),
+    )
+
+
+def _rule(rng: random.Random) -> RuleConfig:
+    return rng.choice(
+        (
+            RuleConfig(name="sgd", groups=({"lr": 0.3},)),
+            RuleConfig(name="sgd", groups=({"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "momentum": 0.5})),
+            RuleConfig(name="adamw", groups=({"lr": 0.05},)),
+        )
+    )

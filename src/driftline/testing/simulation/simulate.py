@@ -1,0 +1,104 @@
+"""One seed from beginning to end."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from driftline.testing.simulation.actors import Cores
+from driftline.testing.simulation.faults import Injector
+from driftline.testing.simulation.quadratic import expected_digest
+from driftline.testing.simulation.quiet import heal, settle
+from driftline.testing.simulation.reference_ledger import Violation, require
+from driftline.testing.simulation.scenario import Fault, Scenario, scenario
+from driftline.testing.simulation.scheduler import Scheduler
+from driftline.testing.simulation.world import World
+
+
+class SimulationFailure(AssertionError):
+    """A seed broke an invariant; says which, and shows the last events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a seed did.
+
+    Attributes:
+        events: how many.
+        faults: how many of each kind.
+        kinds: events by kind.
+        records: records that landed, by type.
+        version: the last one.
+        digest: of its state.
+        removals: groups that were removed.
+        rejections: contributions that were.
+        terms: the last term.
+        fingerprint: over every event, in order.
+        same_bits: whether the digest was compared with that of an undisturbed run.
+    """
+
+    seed: int
+    events: int
+    faults: Counter[Fault]
+    kinds: Counter[str]
+    records: Counter[str]
+    version: int
+    digest: bytes
+    removals: int
+    rejections: int
+    terms: int
+    fingerprint: int
+    same_bits: bool
+
+
+def simulate(plan: Scenario | int, cores: Cores | None = None) -> Report:
+    """Run a scenario, or that of a seed.
+
+    Raises:
+        SimulationFailure: an invariant does not hold.
+    """
+    world = World(scenario(plan) if isinstance(plan, int) else plan, cores or Cores())
+    try:
+        _run(world)
+        return _report(world)
+    except Violation as violation:
+        raise SimulationFailure(world.explain(violation)) from violation
+
+
+def _run(world: World) -> None:
+    plan, scheduler, injector = world.scenario, Scheduler(world), Injector(world)
+    for index in range(plan.servers):
+        world.start("server", f"s{index}")
+    for name in plan.names:
+        world.start("worker", name)
+    for index in range(plan.evaluators):
+        world.start("evaluator", f"e{index}")
+    while world.events < plan.disturbed_events and world.promises.ledger.end is None:
+        world.restart_due()
+        injector.maybe()
+        scheduler.step()
+    heal(world)
+    settle(world)
+
+
+def _report(world: World) -> Report:
+    ledger, model, plan = world.promises.ledger, world.promises.model, world.scenario
+    version = ledger.now.version
+    require(version == plan.config.steps, f"the run ends at version {version}, not {plan.config.steps}")
+    digest = model.states[version].digests.model
+    all_there = not ledger.gone and not ledger.rejected and not world.skips_asked
+    same_bits = all_there and ledger.joined == list(plan.names)
+    if same_bits:
+        require(digest == expected_digest(world.problem, plan.names), "the bits are not those of an undisturbed run")
+    return Report(
+        seed=plan.seed,
+        events=world.events,
+        faults=world.faults,
+        kinds=world.kinds,
+        records=world.promises.records,
+        version=version,
+        digest=digest,
+        removals=len(ledger.gone),
+        rejections=ledger.rejected,
+        terms=ledger.now.term,
+        fingerprint=world.fingerprint,
+        same_bits=same_bits,
+    )

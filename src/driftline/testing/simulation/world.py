@@ -1,0 +1,296 @@
+"""The simulated world: processes, log, clock; how an input reaches a process and what becomes of its effects."""
+
+import zlib
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from driftline.broker.port import Start
+from driftline.broker.topics import Stream
+from driftline.schemas.effects import (
+    CaughtUp,
+    Effect,
+    Finish,
+    Input,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PauseDeltas,
+    Read,
+    Received,
+    ResumeDeltas,
+    Send,
+    StopReading,
+    Timer,
+)
+from driftline.testing.simulation.actors import Actor, Computed, Core, Cores, Cursor, owned_slots
+from driftline.testing.simulation.log import Landed, Place, RunLog
+from driftline.testing.simulation.outbox import Lane, Outbox
+from driftline.testing.simulation.promises import Promises
+from driftline.testing.simulation.quadratic import problem
+from driftline.testing.simulation.readers import check_actor
+from driftline.testing.simulation.reference_ledger import Violation, require
+from driftline.testing.simulation.scenario import Fault, Scenario, seeded
+from driftline.training.evaluator import EvaluatorSession
+from driftline.training.session import WorkerSession
+
+REMOVED = "removed"
+"""Reason of a worker's `Finish` that another incarnation answers; every other failure is a bug."""
+
+REJOINS = 0.8
+"""Probability that somebody starts a removed worker again before the faults are over."""
+
+SHOWN = 40
+"""Events that a failure shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of the simulation, for people."""
+
+    number: int
+    what: str
+    who: str
+    detail: object
+
+    def __str__(self) -> str:
+        return f"{self.number:6d}  {self.who:8s} {self.what:10s} {self.detail}"
+
+
+class World:
+    """Everything there is. Each method that does something is one event, checked when it is over."""
+
+    def __init__(self, scenario: Scenario, cores: Cores) -> None:
+        self.scenario = scenario
+        self.rng = seeded(("world", scenario.seed))
+        self.cores = cores
+        self.problem = problem(scenario.config, scenario.elements)
+        self.promises = Promises(self.problem)
+        self.log = RunLog(scenario.config.name, scenario.config.partitions, self._landed)
+        self.outbox = Outbox(self.log, self.rng, scenario.prompt)
+        self.actors: list[Actor] = []
+        self.owners: dict[Place, Actor | None] = dict.fromkeys(owned_slots(scenario.config.partitions))
+        self.now_s = 0.0
+        self.events = 0
+        self.outage_until = 0
+        self.faults: Counter[Fault] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.trace: deque[Step] = deque(maxlen=SHOWN)
+        self.fingerprint = 0
+        self.landed: list[Landed] = []
+        self.restarts: list[tuple[int, str, str]] = []
+        self.skips_asked = 0
+        self._numbers = 0
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def start(self, kind: str, name: str) -> Actor:
+        """Start a process."""
+        self._numbers += 1
+        incarnation = self.rng.randbytes(16)
+        self.promises.births[incarnation] = self._numbers
+        actor = Actor(self._numbers, incarnation, self._core(kind, name, incarnation))
+        actor.clock_s = self.rng.uniform(0.0, 1000.0)
+        self.actors.append(actor)
+        self.note("start", actor, kind)
+        self._carry(actor, actor.core.begin())
+        return actor
+
+    def _core(self, kind: str, name: str, incarnation: bytes) -> Core:
+        if kind == "server":
+            return self.cores.server(name, incarnation, seeded((self.scenario.seed, name, self._numbers)))
+        if kind == "worker":
+            return self.cores.worker(name, incarnation, self.problem.offer, self.rng.randbytes(16))
+        return self.cores.evaluator(name, incarnation)
+
+    def crash(self, actor: Actor) -> None:
+        """End a process without a word."""
+        self.note("crash", actor, "")
+        actor.alive = False
+        self.outbox.crash(actor)
+
+    def restart_due(self) -> None:
+        """Start again what has been down long enough."""
+        due = [one for one in self.restarts if one[0] <= self.events]
+        self.restarts = [one for one in self.restarts if one[0] > self.events]
+        for _, kind, name in due:
+            if all(actor.name != name or not actor.alive or actor.done for actor in self.actors):
+                self.start(kind, name)
+
+    def leave(self, actor: Actor, session: WorkerSession) -> None:
+        """Let a worker say goodbye and end."""
+        self.note("leave", actor, "")
+        self._carry(actor, session.leave("asked to"))
+        actor.done = True
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def deliver(self, actor: Actor, place: Place) -> None:
+        """Hand over the next record of a partition, or that its end is reached."""
+        cursor = actor.cursors[place]
+        record = self.log.read(place, cursor.offset)
+        stream, partition = place
+        if record is None:
+            cursor.end_told = True
+            cursor.offset = self.log.ends[place]
+            self.give(actor, CaughtUp(stream, partition, cursor.offset), "caught up")
+            return
+        cursor.end_told = False
+        cursor.offset = record.offset + 1
+        received = Received(stream, partition, record.offset, record.key, record.value, record.timestamp_ms)
+        self.give(actor, received, "read")
+
+    def open_inbox(self, actor: Actor) -> None:
+        """Hand over the oldest failed send or change of ownership."""
+        event = actor.inbox.popleft()
+        if isinstance(event, PartitionsRevoked):
+            for partition in event.partitions:
+                actor.cursors.pop((event.stream, partition), None)
+        if isinstance(event, PartitionsAssigned):
+            start = Start.END if event.stream is Stream.EVENTS else Start.BEGINNING
+            for partition in event.partitions:
+                place = (event.stream, partition)
+                actor.cursors[place] = Cursor(self.log.resolve(place, start))
+        self.give(actor, event, "inbox")
+
+    def tick(self, actor: Actor, passed_s: float) -> None:
+        """Let time pass and tell one process."""
+        self.now_s += passed_s
+        self.give(actor, Timer(self.now_s + actor.clock_s), "timer")
+
+    def land(self, lane: Lane) -> None:
+        """Let one send arrive in the log."""
+        send = self.outbox.land(lane, self.now_s)
+        self.note("land", lane[0], send.stream)
+
+    def give(self, actor: Actor, event: Input, what: str) -> None:
+        """Hand an input to a process, carry out what follows, and check."""
+        self.note(what, actor, _describe(event))
+        self._carry(actor, actor.core.on(event))
+        check_actor(actor, self.promises)
+
+    # -- computing ---------------------------------------------------------------------------------------------------
+
+    def may_compute(self) -> list[Actor]:
+        """Return who may start a clock, has a gradient to hand in, or a version to measure."""
+        return [
+            actor
+            for actor in self.actors
+            if actor.alive and not actor.done and actor.asleep_until <= self.events and _has_work(actor)
+        ]
+
+    def compute(self, actor: Actor) -> None:
+        """Start a gradient, hand in the one that was started (other events come in between), or measure."""
+        if isinstance(actor.core, EvaluatorSession):
+            self._measure(actor, actor.core)
+        elif isinstance(actor.core, WorkerSession) and actor.computed is not None:
+            self._spend(actor, actor.core)
+        elif isinstance(actor.core, WorkerSession):
+            self._start_clock(actor, actor.core)
+
+    def _measure(self, actor: Actor, session: EvaluatorSession) -> None:
+        model = session.to_measure()
+        if model is not None:
+            self.note("measure", actor, model.version)
+            self._carry(actor, session.report(model.version, {"loss": float(model.flat[0])}))
+
+    def _start_clock(self, actor: Actor, session: WorkerSession) -> None:
+        model = session.may_start()
+        if model is None:
+            raise AssertionError("compute() follows may_compute()")
+        cursor = session.pace
+        require(model.version == cursor, f"{actor} starts at pace {cursor} on version {model.version}")
+        self.note("compute", actor, f"batch {cursor} on version {model.version}")
+        actor.computed = Computed(model, self.problem.gradient(actor.name, cursor, model.flat))
+
+    def _spend(self, actor: Actor, session: WorkerSession) -> None:
+        computed, actor.computed = actor.computed, None
+        if session.group is None or computed is None:
+            return  # removed while it computed
+        fault = actor.armed.pop() if actor.armed else None
+        self.note("contribute", actor, f"clock {session.clock + 1} on version {computed.model.version}, {fault}")
+        if fault is Fault.SKIP:
+            self.skips_asked += 1
+            effects = session.skip(computed.model, computed.gradient.cursor, "asked to")
+        else:
+            if fault is Fault.NAN_DELTA:
+                computed.gradient.flat[self.rng.randrange(self.scenario.elements)] = float("nan")
+            effects = session.contribute(computed.model, computed.gradient)
+        self._carry(actor, effects)
+        check_actor(actor, self.promises)
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def _carry(self, actor: Actor, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.promises.sent(actor, effect)
+                    self.outbox.put(actor, effect, self.now_s)
+                case Read():
+                    place = (effect.stream, effect.partition)
+                    actor.cursors[place] = Cursor(self.log.resolve(place, effect.position))
+                case StopReading():
+                    actor.cursors.pop((effect.stream, effect.partition), None)
+                case PauseDeltas() | ResumeDeltas():
+                    self._pause(actor, effect)
+                case Finish():
+                    self._finish(actor, effect)
+
+    @staticmethod
+    def _pause(actor: Actor, effect: PauseDeltas | ResumeDeltas) -> None:
+        for partition in effect.partitions:
+            cursor = actor.cursors.get((Stream.DELTAS, partition))
+            if cursor is not None:
+                cursor.paused = isinstance(effect, PauseDeltas)
+
+    def _finish(self, actor: Actor, finish: Finish) -> None:
+        actor.done = True
+        if finish.reason == REMOVED and self.rng.random() < REJOINS:
+            self.restarts.append((self.events, "worker", actor.name))
+        self.note("finish", actor, finish)
+        expected = not finish.failure or (actor.kind == "worker" and finish.reason == REMOVED)
+        require(expected, f"{actor} gives up: {finish.reason}: {finish.failure}")
+
+    # -- the record of what happened ---------------------------------------------------------------------------------
+
+    def _landed(self, one: Landed) -> None:
+        self.landed.append(one)
+        self.promises.landed(one)
+
+    def note(self, what: str, who: object, detail: object) -> None:
+        """Count one event."""
+        self.events += 1
+        self.kinds[what] += 1
+        step = Step(self.events, what, str(who), detail)
+        self.trace.append(step)
+        self.fingerprint = zlib.crc32(f"{what}{step.who}{detail}".encode(), self.fingerprint)
+
+    def explain(self, violation: Violation) -> str:
+        """Say what broke, in which seed, after which events."""
+        lines = "\n".join(str(step) for step in self.trace)
+        return (
+            f"seed {self.scenario.seed}, event {self.events}: {violation}\n"
+            f"replay: python -m driftline.testing.simulation --seed {self.scenario.seed}\n{lines}"
+        )
+
+
+def _has_work(actor: Actor) -> bool:
+    match actor.core:
+        case WorkerSession():
+            return actor.computed is not None or actor.core.may_start() is not None
+        case EvaluatorSession():
+            return actor.core.to_measure() is not None
+        case _:
+            return False
+
+
+def _describe(event: Input) -> str:
+    match event:
+        case Received():
+            return f"{event.stream}[{event.partition}]@{event.offset}"
+        case CaughtUp():
+            return f"{event.stream}[{event.partition}] to {event.offset}"
+        case PartitionsAssigned() | PartitionsRevoked():
+            return f"{type(event).__name__} {event.stream}{list(event.partitions)}"
+        case Timer():
+            return f"{event.now_s:.3f}"
+    return f"failed: {event.send.stream}"
