@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from driftline.broker.inflow import Failed, Inflow, Pumped
+from driftline.broker.inflow import Failed, Inflow, NotStarted, Pumped, Started, Stopped
 from driftline.broker.port import Assigned, Broker, EndReached, Record, Revoked, Start
 from driftline.broker.pump import GroupPump, ReaderPump
 from driftline.broker.topics import Stream, parse_topic, topic_name
@@ -86,6 +86,7 @@ class Shell:
         self.finished: Finish | None = None
         self.counters: Counter[str] = Counter()
         self._failed: deque[SendFailed] = deque()
+        self._restarts: Counter[tuple[str, int]] = Counter()
         self._producer = broker.producer()
         self._inflow = Inflow()
         self._reader = ReaderPump("reader", broker.reader(), self._inflow)
@@ -117,11 +118,11 @@ class Shell:
         Raises:
             BrokerError: a client is broken for good.
         """
-        inputs = list(self._arrived(timeout_s))
+        arrived = list(self._arrived(timeout_s))
         self._producer.poll()
         with self.changed:
-            for event in inputs:
-                self._feed(event)
+            for item in arrived:
+                self._take(item)
             while self._failed:
                 self._feed(self._failed.popleft())
             now_s = time.monotonic()
@@ -141,15 +142,27 @@ class Shell:
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
-    def _arrived(self, timeout_s: float) -> Iterator[Input]:
+    def _arrived(self, timeout_s: float) -> Iterator[Pumped]:
         item = self._inflow.get(timeout_s)
         for _ in range(BATCH):
             if item is None:
                 return
-            event = self._input(item)
-            if event is not None:
-                yield event
+            yield item
             item = self._inflow.get(0.0)
+
+    def _take(self, item: Pumped) -> None:
+        match item.event:
+            case Started(topic, partition) | Stopped(topic, partition):
+                self._restarts[topic, partition] -= 1
+            case NotStarted(topic, partition, error):
+                self._restarts[topic, partition] -= 1
+                self._trouble(error)
+            case Record() | EndReached() as early if self._restarts[early.topic, early.partition] > 0:
+                self.counters["records_of_earlier_readings"] += 1
+            case _:
+                event = self._input(item)
+                if event is not None:
+                    self._feed(event)
 
     def _input(self, item: Pumped) -> Input | None:
         match item.event:
@@ -180,16 +193,23 @@ class Shell:
             match effect:
                 case Send():
                     self._send(effect)
-                case Read():
-                    self._reader.read(topic_name(self._run, effect.stream), effect.partition, effect.position)
-                case StopReading():
-                    self._reader.stop(topic_name(self._run, effect.stream), effect.partition)
+                case Read() | StopReading():
+                    self._direct(effect)
                 case PauseDeltas():
                     self._groups[Stream.DELTAS].pause(effect.partitions)
                 case ResumeDeltas():
                     self._groups[Stream.DELTAS].resume(effect.partitions)
                 case Finish():
                     self.finished = effect
+
+    def _direct(self, effect: Read | StopReading) -> None:
+        """Start or stop a reading; until the pump answers, what still comes is of the reading before."""
+        topic = topic_name(self._run, effect.stream)
+        self._restarts[topic, effect.partition] += 1
+        if isinstance(effect, Read):
+            self._reader.read(topic, effect.partition, effect.position)
+        else:
+            self._reader.stop(topic, effect.partition)
 
     def _send(self, send: Send) -> None:
         def delivered(error: BrokerError | None) -> None:

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
+from driftline.broker.inflow import Pumped
 from driftline.broker.memory import MemoryBroker
+from driftline.broker.port import EndReached
+from driftline.broker.topics import Stream, run_topics
 from driftline.consumers.follower import Model
+from driftline.consumers.shell import Shell
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
+from driftline.schemas.effects import CaughtUp, Effect, Input, Read
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.run_config import RuleConfig, RunConfig
 from driftline.testing.in_process import run_in_process
@@ -61,3 +66,35 @@ def test_a_worker_with_other_settings_is_refused_with_the_difference() -> None:
     run_in_process(broker, sgd_offer(1, steps=2), ["first"], ones)
     outcome = run_in_process(broker, sgd_offer(1, steps=3), ["second"], ones)
     assert "steps: 3 here, 2 in the run" in outcome.finishes["second"].failure
+
+
+def test_a_reading_that_is_restarted_hears_nothing_of_the_reading_before() -> None:
+    """A stale end of partition once made a server believe that version 0 was missing."""
+    broker = MemoryBroker()
+    broker.admin().create(run_topics("again", 1))
+    core = _Restarting()
+    shell = Shell(broker, "again", core, "reader")
+    while core.ends != [0]:
+        shell.step(0.001)
+    for offset in (7, 8):
+        shell._inflow.put(Pumped("reader", EndReached("driftline.again.ledger", 0, offset)))
+    shell.step(0.001)
+    shell.close()
+    assert core.ends == [0, 7]
+    assert shell.counters["records_of_earlier_readings"] == 1
+
+
+class _Restarting:
+    """Reads the ledger, and reads it again at every end but the first."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+
+    def begin(self) -> list[Effect]:
+        return [Read(Stream.LEDGER, 0, 0)]
+
+    def on(self, event: Input) -> list[Effect]:
+        if not isinstance(event, CaughtUp):
+            return []
+        self.ends.append(event.offset)
+        return [Read(Stream.LEDGER, 0, 0)] if len(self.ends) > 1 else []

@@ -30,6 +30,15 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class NotStarted:
+    """A pump was asked to read this partition and cannot: it is missing, or does not hold the position."""
+
+    topic: str
+    partition: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Something went wrong in a pump; ``over`` if the pump ended with it and this is its last item."""
 
@@ -37,7 +46,7 @@ class Failed:
     over: bool
 
 
-Event: TypeAlias = Record | EndReached | Assigned | Revoked | Started | Stopped | Failed
+Event: TypeAlias = Record | EndReached | Assigned | Revoked | Started | NotStarted | Stopped | Failed
 
 
 @dataclass(frozen=True, slots=True)

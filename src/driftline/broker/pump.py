@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from driftline.broker.inflow import Event, Failed, Inflow, Pumped, Started, Stopped
+from driftline.broker.inflow import Event, Failed, Inflow, NotStarted, Pumped, Started, Stopped
 from driftline.broker.port import Assigned, GroupReader, Position, PositionLost, Reader, Revoked
 from driftline.errors import BrokerError, TopicMissing
 
@@ -108,7 +108,10 @@ class _Pump:
 
 
 class ReaderPump(_Pump):
-    """Pumps a ``Reader``. What ``read`` and ``stop`` came to is told by ``Started``, ``Stopped`` and ``Failed``."""
+    """Pumps a ``Reader``. Each ``read`` is answered by ``Started`` or ``NotStarted``, each ``stop`` by ``Stopped``.
+
+    What comes before the answer is from an earlier reading of the partition.
+    """
 
     def __init__(self, name: str, reader: Reader, inflow: Inflow) -> None:
         super().__init__(name, inflow)
@@ -116,7 +119,14 @@ class ReaderPump(_Pump):
 
     def read(self, topic: str, partition: int, position: Position) -> None:
         """Have the pump start, or restart, reading a partition."""
-        self._command(lambda: Started(topic, partition, self._reader.read(topic, partition, position)))
+
+        def read() -> Event:
+            try:
+                return Started(topic, partition, self._reader.read(topic, partition, position))
+            except (PositionLost, TopicMissing) as error:
+                return NotStarted(topic, partition, error)
+
+        self._command(read)
 
     def stop(self, topic: str, partition: int) -> None:
         """Have the pump stop reading a partition."""
