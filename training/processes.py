@@ -83,6 +83,7 @@ class Children:
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{name}.log"
         with log.open("ab") as output:
+            log_from = output.tell()  # before the process can write: it shares the file's position with us
             process = subprocess.Popen(  # noqa: S603 - the caller's own command
                 command,
                 stdin=subprocess.PIPE,
@@ -91,7 +92,7 @@ class Children:
                 start_new_session=True,
                 env={**os.environ, **self.environment},
             )
-            child = Child(name, role, process, log, log_from=output.tell())
+            child = Child(name, role, process, log, log_from)
         self.all.append(child)
         return child
 
