@@ -33,6 +33,8 @@ class Outcome:
     state: RunState
     model: Model | None
     finishes: dict[str, Finish]
+    undecodable: int
+    """Records that servers could not read, all of them together."""
 
 
 def run_in_process(
@@ -81,10 +83,12 @@ class _Cast:
             GroupStream(Stream.EVENTS, "coordinator", Start.END),
         )
         self._sessions = {name: WorkerSession(name, rng.randbytes(16), offer, rng.randbytes(16)) for name in workers}
+        self._servers: list[Server] = []
         self._shells: dict[str, Shell] = {}
         for index in range(servers):
             name = f"server-{index + 1}"
-            self._shells[name] = Shell(broker, run, Server(name, rng.randbytes(16), rng), name, groups)
+            self._servers.append(Server(name, rng.randbytes(16), rng))
+            self._shells[name] = Shell(broker, run, self._servers[-1], name, groups)
         for name, session in self._sessions.items():
             self._shells[name] = Shell(broker, run, session, name)
 
@@ -110,7 +114,8 @@ class _Cast:
         """Collect what there is to see."""
         first = next(iter(self._sessions.values()))
         finishes = {name: shell.finished for name, shell in self._shells.items() if shell.finished is not None}
-        return Outcome(first.state, first.reader.follower.newest, finishes)
+        undecodable = sum(server.counters["undecodable"] for server in self._servers)
+        return Outcome(first.state, first.reader.follower.newest, finishes, undecodable)
 
     def close(self) -> None:
         """Release every client."""

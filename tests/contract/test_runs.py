@@ -1,0 +1,145 @@
+"""Whole runs through every layer but processes and torch, on both brokers."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from driftline.broker.inflow import Pumped
+from driftline.broker.port import EndReached
+from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.consumers.follower import Model
+from driftline.consumers.shell import Shell
+from driftline.producers.deltas import Gradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.effects import CaughtUp, Effect, Input, Read
+from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.testing.in_process import Outcome, run_in_process
+from tests.contract.support import Lab
+
+LEARNING_RATE = 0.1
+FloatArray = npt.NDArray[np.float32]
+
+
+def sgd_offer(run: str, workers: int, steps: int, elements: int = 10) -> Offer:
+    layout = Layout((Segment("weight", (), (elements,), "float32", "parameter", 0, 0),), 4)
+    rule = RuleConfig(name="sgd", groups=({"lr": LEARNING_RATE},))
+    config = RunConfig(name=run, workers=workers, steps=steps, rule=rule, tick_interval_s=0.05)
+    return Offer(config=config, layout=layout, masters=np.zeros(elements, np.float32))
+
+
+def ones(_: str, model: Model, cursor: int) -> Gradient:
+    return Gradient(flat=np.ones_like(model.flat), presence=[True], weight=32.0, loss=1.0, cursor=cursor)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+def test_a_gradient_of_one_from_every_worker_moves_a_weight_by_exactly_the_learning_rate(
+    lab: Lab, workers: int
+) -> None:
+    outcome = run_in_process(lab.broker, sgd_offer(lab.unique("ones"), workers, steps=1), names(workers), ones)
+    assert weights(outcome).tobytes() == np.full(10, -np.float32(LEARNING_RATE), np.float32).tobytes()
+    assert failures(outcome) == set()
+
+
+@pytest.mark.parametrize(("workers", "servers"), [(2, 2), (4, 3)])
+def test_a_step_does_not_change_with_the_number_of_workers_or_servers(lab: Lab, workers: int, servers: int) -> None:
+    one = run_in_process(lab.broker, sgd_offer(lab.unique("ones"), 1, steps=5), names(1), ones)
+    many = run_in_process(
+        lab.broker, sgd_offer(lab.unique("ones"), workers, steps=5), names(workers), ones, servers=servers
+    )
+    assert many.state.states[5].state == one.state.states[5].state
+
+
+def test_a_worker_with_another_model_or_other_settings_is_refused_with_the_difference(lab: Lab) -> None:
+    run = lab.unique("taken")
+    run_in_process(lab.broker, sgd_offer(run, 1, steps=2), ["first"], ones)
+    outcome = run_in_process(lab.broker, sgd_offer(run, 1, steps=3, elements=11), ["second"], ones)
+    refusal = outcome.finishes["second"].failure
+    assert "another model" in refusal
+    assert "(11,)" in refusal
+    assert "(10,)" in refusal
+    assert "steps: 3 here, 2 in the run" in refusal
+
+
+def test_a_gradient_that_is_not_finite_is_refused_and_the_others_go_on(lab: Lab) -> None:
+    def poisoned(worker: str, model: Model, cursor: int) -> Gradient:
+        gradient = ones(worker, model, cursor)
+        if worker == "worker-1" and cursor == 2:
+            gradient.flat[3] = np.nan
+        return gradient
+
+    outcome = run_in_process(lab.broker, sgd_offer(lab.unique("poisoned"), 3, steps=5), names(3), poisoned)
+    assert outcome.state.totals.rejections == {"worker-1": 1}
+    assert np.isfinite(weights(outcome)).all()
+    assert failures(outcome) == set()
+    assert outcome.state.totals.contributions == {"worker-0": 5, "worker-1": 4, "worker-2": 5}
+
+
+RUBBISH = (b"hello", b"", b"\0\0\0\0", b'{"term": 1}', b"\xc3\x01" + b"\x07" * 40, None)
+
+
+def test_rubbish_on_every_topic_is_counted_and_changes_nothing(lab: Lab) -> None:
+    clean = run_in_process(lab.broker, sgd_offer(lab.unique("clean"), 2, steps=5), names(2), ones)
+    offer = sgd_offer(lab.unique("rubbish"), 2, steps=5)
+    admin, producer = lab.broker.admin(), lab.producer()
+    topics = run_topics(offer.config.name, offer.config.partitions)
+    admin.create(topics)
+    admin.close()
+    for spec in topics:
+        for partition in range(spec.partitions):
+            for value in RUBBISH:
+                # A compacted topic takes no record without a key; Kafka refuses it before anybody could read it.
+                producer.send(spec.name, partition, value, key=b"rubbish")
+    assert producer.flush(20) == 0
+    outcome = run_in_process(lab.broker, offer, names(2), ones, servers=2)
+    assert failures(outcome) == set()
+    assert outcome.state.states[5].state == clean.state.states[5].state
+    assert outcome.state.totals.undecodable == len(RUBBISH)
+    assert outcome.undecodable >= len(RUBBISH) * offer.config.partitions
+
+
+def names(workers: int) -> list[str]:
+    return [f"worker-{index}" for index in range(workers)]
+
+
+def weights(outcome: Outcome) -> FloatArray:
+    assert outcome.model is not None
+    return outcome.model.flat
+
+
+def failures(outcome: Outcome) -> set[str]:
+    return {finish.failure for finish in outcome.finishes.values() if finish.failure}
+
+
+def test_a_reading_that_is_restarted_hears_nothing_of_the_reading_before(lab: Lab) -> None:
+    """A stale end of partition once made a server believe that version 0 was missing."""
+    run = lab.unique("again")
+    admin = lab.broker.admin()
+    admin.create(run_topics(run, 1))
+    admin.close()
+    core = _Restarting()
+    shell = Shell(lab.broker, run, core, "reader")
+    while core.ends != [0]:
+        shell.step(0.001)
+    for offset in (7, 8):
+        shell._inflow.put(Pumped("reader", EndReached(topic_name(run, Stream.LEDGER), 0, offset)))
+    shell.step(0.001)
+    shell.close()
+    assert core.ends == [0, 7]
+    assert shell.counters["records_of_earlier_readings"] == 1
+
+
+class _Restarting:
+    """Reads the ledger, and reads it again at every end but the first."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+
+    def begin(self) -> list[Effect]:
+        return [Read(Stream.LEDGER, 0, 0)]
+
+    def on(self, event: Input) -> list[Effect]:
+        if not isinstance(event, CaughtUp):
+            return []
+        self.ends.append(event.offset)
+        return [Read(Stream.LEDGER, 0, 0)] if len(self.ends) > 1 else []
