@@ -18,6 +18,7 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.errors import DriftlineError, IntegrityError, RunError, RunRefused
 from driftline.training.background import Background
 from driftline.training.live import Live
+from driftline.training.outcome import check_finish
 from driftline.training.processes import Child, Children
 from driftline.training.progress import Progress, Watching
 from driftline.training.run_settings import RunSettings
@@ -143,10 +144,11 @@ class Launcher:
         return self._watching.seconds
 
     def run(self) -> "RunState":
-        """Train until the run ends, and return the fold of its ledger.
+        """Train until the run ends, well or not, and return the fold of its ledger.
 
         Raises:
-            RunError: too few processes are left, or the run failed.
+            RunError: too few processes are left.
+        IntegrityError: the log contradicts itself.
             RunRefused: the run exists with other settings.
             KeyboardInterrupt: Ctrl-C. All processes have ended by then.
         """
@@ -155,6 +157,8 @@ class Launcher:
             finish, state = self._train()
             self._watching.look(state)
             self._show(self._progress())
+            if state.ended is None:
+                check_finish(finish)
             self._after(finish)
         finally:
             self._end()

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.memory import MemoryBroker
-from driftline.errors import DriftlineError, IntegrityError, RunError, RunRefused, UsageError
+from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
+from driftline.schemas.effects import Finish
 from driftline.training import launcher as module
 from driftline.training.background import Background
 from driftline.training.launcher import Launcher, Plan
 from driftline.training.naming import existing_run, unused_names, unused_run_name
+from driftline.training.outcome import check_finish
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import Task
 from tests.unit.told_run import Ledger, told, write
@@ -193,3 +195,20 @@ def test_a_run_that_goes_on_without_anybody_is_joined_under_the_old_names(monkey
     assert unused_names("worker", 2, existing.workers) == ("worker-1", "worker-2")
     assert unused_names("worker", 2, {"worker-1"}) == ("worker-2", "worker-3")
     assert existing_run(broker, "no-such-run") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("the log contradicts itself", IntegrityError),
+        ("refused", RunRefused),
+        ("removed", MemberRemoved),
+        ("x", RunError),
+    ],
+)
+def test_how_a_state_machine_failed_decides_the_exit_code(reason: str, kind: type[DriftlineError]) -> None:
+    """And an empty failure is a success, whatever the reason."""
+    check_finish(Finish(reason))
+    with pytest.raises(DriftlineError, match="why") as failure:
+        check_finish(Finish(reason, "why"))
+    assert type(failure.value) is kind

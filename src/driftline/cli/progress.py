@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -15,27 +15,27 @@ _ERASE = "\r\x1b[K"
 
 
 def progress_words(seen: "Progress") -> list[str]:
-    """Return the parts of a progress line."""
+    """Return the parts of a progress line, the most wanted first: a narrow terminal cuts the rest."""
     words = [seen.run]
     if seen.steps:
         words.append(f"version {seen.version}/{seen.steps}")
     if seen.phase:
         words.append(seen.phase)
     if seen.loss is not None:
-        words.append(f"loss {seen.loss:.4f}")
-    words += metric_words(seen.metrics)
+        words.append(f"loss {seen.loss:.3f}")
+    metrics = metric_words(seen.metrics)
+    words += metrics[:1]
     if seen.version:
-        words += [_count(seen.workers, "worker"), f"staleness {seen.staleness}"]
+        words.append(_count(seen.workers, "worker"))
         if seen.waiting_share is not None:
             words.append(f"waiting {seen.waiting_share:.0%}")
-        words.append(f"{seen.wire_bytes / 1e6:.1f} MB")
-    return words
+        words += [f"staleness {seen.staleness}", f"{seen.wire_bytes / 1e6:.1f} MB"]
+    return words + metrics[1:]
 
 
-def metric_words(metrics: "Iterable[str] | dict[str, float] | object") -> list[str]:
+def metric_words(metrics: Mapping[str, float]) -> list[str]:
     """Return ``name value`` for every metric; the loss of held-out data is told from that of the batches."""
-    items = metrics.items() if hasattr(metrics, "items") else ()
-    return [f"{'test loss' if name == 'loss' else name} {value:.4f}" for name, value in items]
+    return [f"{'test loss' if name == 'loss' else name} {value:.3f}" for name, value in metrics.items()]
 
 
 def _count(number: int, thing: str) -> str:

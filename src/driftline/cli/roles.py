@@ -9,14 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-
-from driftline.errors import IntegrityError, MemberRemoved, RunError, RunRefused
-
-if TYPE_CHECKING:
-    from driftline.schemas.effects import Finish
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,12 +20,6 @@ log = logging.getLogger(__name__)
 INTERRUPTED = 130
 STOP_WITHIN_S = 8.0
 """After so long a role that was asked to stop is ended, whatever it waits for."""
-
-_ERRORS: dict[str, type[RunError] | type[IntegrityError]] = {
-    "the log contradicts itself": IntegrityError,
-    "refused": RunRefused,
-    "removed": MemberRemoved,
-}
 
 
 def role_options(command: Command) -> Command:
@@ -112,14 +101,3 @@ def show_log() -> None:
     """Let a role in the foreground say what it does and whom it waits for."""
     logger = logging.getLogger("driftline")
     logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
-
-
-def check_finish(finish: "Finish") -> None:
-    """Return if a state machine finished well.
-
-    Raises:
-        RunError: it did not; the class decides the exit code.
-        IntegrityError: the log is not what its digests say.
-    """
-    if finish.failure:
-        raise _ERRORS.get(finish.reason, RunError)(finish.failure)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from driftline.cli.options import ConnectionWords, connection_options
-from driftline.cli.roles import check_finish, role_options, stoppable
+from driftline.cli.roles import role_options, stoppable
 
 
 @click.command()
@@ -29,6 +29,7 @@ def server(run: str, name: str | None, *, patience_s: float, stop_with_stdin: bo
     problems.check()
 
     from driftline.consumers.serving import serve  # noqa: PLC0415 - not needed to refuse
+    from driftline.training.outcome import check_finish  # noqa: PLC0415
 
     with (
         stoppable(f"server {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,

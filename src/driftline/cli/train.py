@@ -59,7 +59,9 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
     """
     from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415
     from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
+    from driftline.schemas.effects import Finish  # noqa: PLC0415
     from driftline.training.background import Background  # noqa: PLC0415
+    from driftline.training.outcome import check_finish  # noqa: PLC0415
     from driftline.training.task import load_task  # noqa: PLC0415
 
     request = _read(task, run, servers, options)
@@ -79,6 +81,8 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
         click.echo(text, err=as_json)
     if as_json:
         click.echo(json.dumps(seen.to_dict(), allow_nan=False))
+    if seen.ended is not None:
+        check_finish(Finish(seen.ended.reason, seen.ended.failure))
 
 
 def _read(task: str, run: str | None, servers: str, options: dict[str, Any]) -> Request:

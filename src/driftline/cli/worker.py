@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from driftline.cli.options import ConnectionWords, connection_options, run_options, take_run_words
-from driftline.cli.roles import check_finish, role_options, stoppable
+from driftline.cli.roles import role_options, stoppable
 
 
 @click.command()
@@ -50,6 +50,7 @@ def worker(
 
         found = load_task(task, pairs)
         with connection.running() as kafka:
+            from driftline.training.outcome import check_finish  # noqa: PLC0415 - torch takes seconds
             from driftline.training.working import work  # noqa: PLC0415 - ditto
 
             finish = work(kafka.broker, settings, chosen, found, stop=stopping.begin(), patience_s=patience_s)

@@ -1,0 +1,96 @@
+"""What somebody who waits gets to see."""
+
+import io
+
+import pytest
+
+from driftline.cli.progress import ProgressLine, progress_words
+from driftline.consumers.run_state import RunState
+from driftline.training.progress import Progress, Watching
+from tests.unit.told_run import ELEMENTS, G1, Ledger, told, use
+
+RUNNING = Progress(
+    run="digits",
+    phase="",
+    version=7,
+    steps=300,
+    loss=0.5,
+    metrics={"accuracy": 0.75, "loss": 1.0},
+    workers=1,
+    waiting_share=0.25,
+    wire_bytes=2_500_000,
+)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        """Be a terminal."""
+        return True
+
+
+def fold(ledger: Ledger) -> RunState:
+    """Read a whole ledger."""
+    state = RunState()
+    for offset, value in enumerate(ledger.values):
+        state.read(offset, value)
+    return state
+
+
+def test_the_line_names_everything_and_the_most_wanted_first() -> None:
+    """A narrow terminal cuts its end."""
+    assert "  ".join(progress_words(RUNNING)) == (
+        "digits  version 7/300  loss 0.500  accuracy 0.750  1 worker  waiting 25%  staleness 0  2.5 MB  test loss 1.000"
+    )
+
+
+def test_before_the_first_version_it_says_what_is_waited_for() -> None:
+    """Nothing is made up."""
+    watching = Watching("told")
+    assert progress_words(watching.newest) == ["told", "starting"]
+    watching.look(RunState())
+    assert progress_words(watching.newest) == ["told", "waiting for the run to start"]
+    watching.look(fold(Ledger().start()))
+    assert progress_words(watching.newest) == ["told", "version 0/3", "computing the first version"]
+
+
+def test_a_look_at_the_fold_counts_what_was_written() -> None:
+    """However often it looks."""
+    watching = Watching("told")
+    watching.look(fold(Ledger().start().version(1, use(G1, 1))))
+    watching.look(fold(told()))
+    seen = watching.newest
+    assert (seen.version, seen.phase, seen.workers, seen.metrics["accuracy"]) == (3, "ended", 1, 0.75)
+    assert seen.wire_bytes == (4 + 1 + 3) * ELEMENTS * 4
+    assert watching.seconds >= 0
+
+
+def test_without_a_terminal_there_are_plain_lines_and_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One every two seconds, but always the last."""
+    now_s = 100.0
+    monkeypatch.setattr("driftline.cli.progress.time.monotonic", lambda: now_s)
+    stream = io.StringIO()
+    line = ProgressLine(stream)
+    for version in range(1, 61):
+        now_s += 0.1
+        line.show(Progress(run="r", phase="", version=version, steps=60))
+    line.show(Progress(run="r", phase="ended", version=60, steps=60))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1].startswith("r  version 60/60  ended")
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_on_a_terminal_one_line_changes_and_what_is_said_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never wraps, and it is taken away at the end."""
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = Terminal()
+    line = ProgressLine(stream)
+    line.show(RUNNING)
+    line.say("worker-1 is gone")
+    line.show(Progress(run="r", phase="ended"))
+    line.clear()
+    assert stream.getvalue() == (
+        "\r\x1b[Kdigits  version 7/300  loss 0\r\x1b[Kworker-1 is gone\n\r\x1b[Kr  ended\r\x1b[K"
+    )
