@@ -5,12 +5,10 @@ Nothing is created in Kafka here: the first worker does that, once it knows that
 """
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from driftline.broker.port import Broker, Reader, Record, Start
@@ -19,9 +17,9 @@ from driftline.errors import DriftlineError, IntegrityError, RunError, RunRefuse
 from driftline.training.background import Background
 from driftline.training.live import Live
 from driftline.training.outcome import check_finish
+from driftline.training.plan import Plan
 from driftline.training.processes import Child, Children
 from driftline.training.progress import Progress, Watching
-from driftline.training.run_settings import RunSettings
 
 if TYPE_CHECKING:
     from driftline.consumers.run_state import RunState
@@ -51,59 +49,6 @@ ALONE_S = 20.0
 """How long the run may go on without any server, or without any worker, of ours."""
 
 _ERRORS: Mapping[int, type[DriftlineError]] = {2: RunRefused, 3: IntegrityError}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to start.
-
-    Attributes:
-        task: as the command line names it.
-        task_settings: name → text.
-        servers: names of the server processes.
-        workers: names of the worker processes.
-        bootstrap_servers: where every process finds Kafka.
-        environment: added to that of every process; secrets go here and never on a command line.
-        logs: folder of the processes' logs.
-    """
-
-    task: str
-    task_settings: Mapping[str, str] = field(default_factory=dict)
-    settings: RunSettings
-    servers: tuple[str, ...]
-    workers: tuple[str, ...]
-    bootstrap_servers: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    logs: Path
-
-    def server_command(self, name: str) -> list[str]:
-        """Return the command line of one server."""
-        return [*self._driftline("server"), self.settings.run, "--name", name, *self._tied()]
-
-    def worker_command(self, name: str) -> list[str]:
-        """Return the command line of one worker."""
-        settings = self.settings
-        length = ("--epochs", settings.epochs) if settings.steps is None else ("--steps", settings.steps)
-        options = {
-            "--run": settings.run,
-            "--name": name,
-            "--workers": settings.workers,
-            length[0]: length[1],
-            "--mode": settings.mode,
-            "--staleness": settings.staleness,
-            "--seed": settings.seed,
-            "--partitions": settings.partitions,
-        }
-        words = [word for option, value in options.items() for word in (option, str(value))]
-        pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
-        return [*self._driftline("worker"), *words, *pairs, *self._tied(), "--", self.task]
-
-    @staticmethod
-    def _driftline(role: str) -> list[str]:
-        return [sys.executable, "-m", "driftline", role]
-
-    def _tied(self) -> list[str]:
-        return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
 
 
 class Launcher:

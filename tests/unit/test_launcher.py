@@ -13,9 +13,10 @@ from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunE
 from driftline.schemas.effects import Finish
 from driftline.training import launcher as module
 from driftline.training.background import Background
-from driftline.training.launcher import Launcher, Plan
+from driftline.training.launcher import Launcher
 from driftline.training.naming import existing_run, unused_names, unused_run_name
 from driftline.training.outcome import check_finish
+from driftline.training.plan import Plan
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import Task
 from tests.unit.told_run import Ledger, told, write

@@ -112,8 +112,9 @@ def _train(
     request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine
 ) -> "tuple[RunStatus, float]":
     from driftline.config.place import run_folder  # noqa: PLC0415 - keeps --help fast
-    from driftline.training.launcher import Launcher, Plan  # noqa: PLC0415
+    from driftline.training.launcher import Launcher  # noqa: PLC0415
     from driftline.training.naming import unused_names  # noqa: PLC0415
+    from driftline.training.plan import Plan  # noqa: PLC0415
     from driftline.training.reading import read_recent_events  # noqa: PLC0415
     from driftline.training.status import build_status  # noqa: PLC0415
 

@@ -1,0 +1,61 @@
+"""Which processes a run on one machine is made of, and their command lines."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driftline.training.run_settings import RunSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to start.
+
+    Attributes:
+        task: as the command line names it.
+        task_settings: name → text.
+        servers: names of the server processes.
+        workers: names of the worker processes.
+        bootstrap_servers: where every process finds Kafka.
+        environment: added to that of every process; secrets go here and never on a command line.
+        logs: folder of the processes' logs.
+    """
+
+    task: str
+    task_settings: Mapping[str, str] = field(default_factory=dict)
+    settings: RunSettings
+    servers: tuple[str, ...]
+    workers: tuple[str, ...]
+    bootstrap_servers: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    logs: Path
+
+    def server_command(self, name: str) -> list[str]:
+        """Return the command line of one server."""
+        return [*self._driftline("server"), self.settings.run, "--name", name, *self._tied()]
+
+    def worker_command(self, name: str) -> list[str]:
+        """Return the command line of one worker."""
+        settings = self.settings
+        length = ("--epochs", settings.epochs) if settings.steps is None else ("--steps", settings.steps)
+        options = {
+            "--run": settings.run,
+            "--name": name,
+            "--workers": settings.workers,
+            length[0]: length[1],
+            "--mode": settings.mode,
+            "--staleness": settings.staleness,
+            "--seed": settings.seed,
+            "--partitions": settings.partitions,
+        }
+        words = [word for option, value in options.items() for word in (option, str(value))]
+        pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
+        return [*self._driftline("worker"), *words, *pairs, *self._tied(), "--", self.task]
+
+    @staticmethod
+    def _driftline(role: str) -> list[str]:
+        return [sys.executable, "-m", "driftline", role]
+
+    def _tied(self) -> list[str]:
+        return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
