@@ -83,11 +83,6 @@ class Launcher:
         self._evaluating: Background[tuple[Finish, RunState]] | None = None
         self._alone_since_s: float | None = None
 
-    @property
-    def seconds(self) -> float:
-        """How long making versions took, without starts and stops."""
-        return self._watching.seconds
-
     def run(self) -> "RunState":
         """Train until the run ends, well or not, and return the fold of its ledger.
 

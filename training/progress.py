@@ -1,7 +1,6 @@
 """How far a run is, small enough to be made ten times a second."""
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -41,8 +40,6 @@ class Watching:
         self.newest = Progress(run=run, phase="starting")
         self.run_uuid: bytes | None = None
         self._run = run
-        self.began_s: float | None = None
-        self.ended_s: float | None = None
         self._counted = 0
         self._published = 0
 
@@ -55,7 +52,6 @@ class Watching:
         while self._counted < state.version:
             self._counted += 1
             self._published += state.versions[self._counted].publish
-        self._time(state)
         measured = max(state.evaluations, default=None)
         self.newest = Progress(
             run=self._run,
@@ -68,19 +64,6 @@ class Watching:
             staleness=max(state.totals.staleness, default=0),
             wire_bytes=wire_bytes(state, self._published),
         )
-
-    @property
-    def seconds(self) -> float:
-        """From the first workers' joining to the newest version; 0 before."""
-        return 0.0 if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
-
-    def _time(self, state: RunState) -> None:
-        """Note when the first workers joined, and when the newest version was seen."""
-        now_s = time.monotonic()
-        if self.began_s is None and state.first_names:
-            self.began_s = now_s
-        if self.ended_s is None or state.version > self.newest.version:
-            self.ended_s = now_s
 
 
 def _phase(state: RunState, workers: int) -> str:

@@ -1,7 +1,7 @@
 """Looking at a run from outside: its ledger to the end, and the end of its events. Joins nothing, writes nothing."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
@@ -86,6 +86,23 @@ def listen(broker: Broker, run: str, run_uuid: bytes, seconds: float) -> Live:
     return live
 
 
+def training_seconds(broker: Broker, run: str, state: RunState) -> float:
+    """Return the time between the first workers' joining and the newest ledger record, by the broker's clock."""
+    if not state.joined:
+        return 0.0
+    first = min(group.offset for group in state.joined.values())
+    began_ms, ended_ms = (_appended_ms(broker, run, offset) for offset in (first, state.next_offset - 1))
+    return (ended_ms - began_ms) / 1000
+
+
+def _appended_ms(broker: Broker, run: str, offset: int) -> int:
+    records = _until_end(broker, topic_name(run, Stream.LEDGER), offset, None)
+    try:
+        return next(records).timestamp_ms
+    finally:
+        records.close()
+
+
 @contextmanager
 def reading(broker: Broker) -> Iterator[Reader]:
     """Give a reader, and release it."""
@@ -96,7 +113,7 @@ def reading(broker: Broker) -> Iterator[Reader]:
         reader.close()
 
 
-def _until_end(broker: Broker, topic: str, position: Position, say: Callable[[str], None] | None) -> Iterator[Record]:
+def _until_end(broker: Broker, topic: str, position: Position, say: Callable[[str], None] | None) -> Generator[Record]:
     with reading(broker) as reader:
         reader.read(topic, 0, position)
         moved_s = said_s = time.monotonic()

@@ -7,10 +7,12 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.tables import ranges, status_lines, summary_lines
+from driftline.clock import ManualClock
+from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, UsageError
 from driftline.schemas.records import Event
 from driftline.training.catalogue import check_deletable, delete_run, list_entries
-from driftline.training.reading import check_run_exists, read_ledger, read_recent_events, run_names
+from driftline.training.reading import check_run_exists, read_ledger, read_recent_events, run_names, training_seconds
 from driftline.training.status import RunStatus, build_status
 from tests.unit.told_run import ELEMENTS, G1, PARAMETERS, SECOND, STATE, UUID, Ledger, events, told, use, write
 
@@ -121,6 +123,17 @@ def test_the_summary_names_contributions_and_shards(seen: RunStatus) -> None:
 def test_shards_are_written_short(numbers: tuple[int, ...], short: str) -> None:
     """Large models have hundreds."""
     assert ranges(numbers) == short
+
+
+def test_training_time_is_told_by_the_brokers_clock() -> None:
+    """From the first join to the end, however late somebody looks."""
+    clock = ManualClock()
+    broker = MemoryBroker(clock)
+    write(broker, "told", told().values[:3])
+    clock.advance(2.5)
+    write(broker, "told", told().values[3:])
+    assert training_seconds(broker, "told", read_ledger(broker, "told")) == 2.5
+    assert training_seconds(broker, "told", RunState()) == 0.0
 
 
 # -- the runs of a broker --------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def _train(
     from driftline.training.launcher import Launcher  # noqa: PLC0415
     from driftline.training.naming import unused_names  # noqa: PLC0415
     from driftline.training.plan import Plan  # noqa: PLC0415
-    from driftline.training.reading import read_recent_events  # noqa: PLC0415
+    from driftline.training.reading import read_recent_events, training_seconds  # noqa: PLC0415
     from driftline.training.status import build_status  # noqa: PLC0415
 
     home = request.connection.home
@@ -134,10 +134,9 @@ def _train(
             f"run {settings.run}: {request.task} with {len(plan.workers)} workers and {len(plan.servers)} servers, "
             f"Kafka at {kafka.bootstrap_servers}, logs in {plan.logs}"
         )
-        launcher = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say)
-        state = launcher.run()
+        state = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say).run()
         live = read_recent_events(kafka.broker, settings.run, state)
-        return build_status(settings.run, state, live), launcher.seconds
+        return build_status(settings.run, state, live), training_seconds(kafka.broker, settings.run, state)
 
 
 @contextmanager
