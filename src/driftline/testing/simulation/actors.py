@@ -80,6 +80,10 @@ class Actor:
     computed: Computed | None = None
     armed: list[Fault] = field(default_factory=list)
     checked: dict[int, object] = field(default_factory=dict)
+    label: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.label = f"{self.name}#{self.number}"
 
     @property
     def name(self) -> str:
@@ -92,7 +96,7 @@ class Actor:
         return {Server: "server", WorkerSession: "worker", EvaluatorSession: "evaluator"}[_base(self.core)]
 
     def __str__(self) -> str:
-        return f"{self.name}#{self.number}"
+        return self.label
 
 
 def _base(core: Core) -> type[Core]:

@@ -59,6 +59,7 @@ class Promises:
         self.births: dict[bytes, int] = {}
         self.records: Counter[str] = Counter()
         self._spent: dict[tuple[GroupId, int], bytes] = {}
+        self._behind: set[tuple[bytes, bytes]] = set()
         self._decoded: dict[bytes, AnyRecord | None] = {}
 
     def decoded(self, value: bytes | None) -> AnyRecord | None:
@@ -181,6 +182,9 @@ class Promises:
         require(record.term == known.term and record.parent == known.head, f"{what} behind what it has not read back")
         reign = known.reign
         require(reign is not None and reign.incarnation == actor.incarnation, f"{what} in another's reign")
+        behind = (actor.incarnation, record.parent)
+        require(behind not in self._behind, f"{what}, the second record behind one that it has read back")
+        self._behind.add(behind)
         if isinstance(record, Membership):
             read = actor.cursors[Stream.EVENTS, 0].offset
             self._membership(record, read)
@@ -191,7 +195,10 @@ class Promises:
         joins = {join.worker: births.get(join.incarnation, 0) for join in record.joins}
         require(0 not in joins.values(), f"somebody who never was joins: {joins}")
         for removal in record.removals:
-            who, incarnation = removal.worker, self.ledger.members[removal.group].incarnation
+            member = self.ledger.members.get(removal.group)
+            if member is None:
+                continue  # another coordinator was faster: this record will be void
+            who, incarnation = member.worker, member.incarnation
             if removal.reason.startswith(NO_HEARTBEAT):
                 silent = self.liveness.silence((who, incarnation), record.term, read)
                 require(silent >= patience, f"{who} is removed after {silent} ticks without a heartbeat")

@@ -7,7 +7,7 @@ from driftline.testing.simulation.scheduler import awake, hand_out, readable
 from driftline.testing.simulation.world import World
 
 ROUND_S = 0.05
-LONGEST_S = 180.0
+LONGEST_S = 40.0
 """Simulated seconds within which a run without faults ends: several times what ticks and back-offs add up to."""
 
 

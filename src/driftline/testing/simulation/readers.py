@@ -3,7 +3,7 @@
 from driftline.consumers.server import Server
 from driftline.testing.simulation.actors import Actor
 from driftline.testing.simulation.promises import Promises
-from driftline.testing.simulation.reference_ledger import require
+from driftline.testing.simulation.reference_ledger import Violation, require
 
 
 def check_actor(actor: Actor, promises: Promises) -> None:
@@ -14,9 +14,11 @@ def check_actor(actor: Actor, promises: Promises) -> None:
     """
     state = actor.core.state
     known = promises.ledger.moments[state.next_offset]
-    same = (state.chain.head, state.chain.term) == (known.head, known.term)
-    require(same, f"{actor} reads another ledger than the reference up to offset {state.next_offset}")
-    require(state.version == known.version, f"{actor} is at version {state.version}, the ledger at {known.version}")
+    # Messages are built only when they are needed: this runs after every event.
+    if (state.chain.head, state.chain.term) != (known.head, known.term):
+        raise Violation(f"{actor} reads another ledger than the reference up to offset {state.next_offset}")
+    if state.version != known.version:
+        raise Violation(f"{actor} is at version {state.version}, the ledger at {known.version}")
     if isinstance(actor.core, Server):
         _check_shards(actor, actor.core, known.version, promises)
     else:

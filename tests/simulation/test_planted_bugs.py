@@ -1,0 +1,20 @@
+"""The simulation finds every bug that is put into the state machines on purpose, within a bounded number of seeds."""
+
+import pytest
+
+from driftline.testing.simulation.simulate import SimulationFailure, simulate
+from tests.simulation.planted import PLANTED, Planted
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=str)
+def test_a_planted_bug_is_found(bug: Planted) -> None:
+    for seed in range(bug.seeds):
+        try:
+            simulate(bug.plan(seed), bug.cores)
+        except SimulationFailure:
+            return
+    pytest.fail(f"{bug.seeds} seeds pass although somebody {bug.name}, against invariant {bug.breaks}")
+
+
+def test_at_least_fifteen_bugs_are_planted() -> None:
+    assert len({bug.name for bug in PLANTED}) >= 15

@@ -1,0 +1,60 @@
+"""A few hundred seeds keep every promise; seeds that once found a bug stay by name."""
+
+from collections import Counter
+
+import pytest
+
+from driftline.testing.simulation.scenario import MIN_KINDS, Fault, Scenario, scenario
+from driftline.testing.simulation.simulate import Report, simulate
+
+CHUNK = 20
+CHUNKS = 11
+
+FOUND = {
+    "a receipt whose send failed was never sent again": 3,
+    "a candidate that lost the events stopped the reading of its own shards": 5,
+    "a Ready of another run, heard before RunStart, became a member": 10,
+}
+"""Seeds with whole menus of faults, by what they find in the state machines as they were."""
+
+
+@pytest.mark.parametrize("first", range(0, CHUNK * CHUNKS, CHUNK))
+def test_seeds_keep_every_promise(first: int) -> None:
+    reports = [simulate(seed) for seed in range(first, first + CHUNK)]
+    assert min(report.events for report in reports) >= 500
+    assert min(len(report.faults) for report in reports) >= MIN_KINDS
+    assert any(report.same_bits for report in reports)
+    print(_counted(reports))  # noqa: T201 - shown by pytest -rP
+
+
+def _counted(reports: list[Report]) -> str:
+    faults: Counter[Fault] = sum((report.faults for report in reports), Counter())
+    kinds = ", ".join(f"{kind.name} {count}" for kind, count in sorted(faults.items()))
+    return f"{len(reports)} seeds, {sum(report.events for report in reports)} events; {kinds}"
+
+
+@pytest.mark.parametrize("found", FOUND)
+def test_a_seed_that_found_a_bug_passes(found: str) -> None:
+    simulate(FOUND[found])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_an_undisturbed_run_has_the_bits_of_one_loop_without_a_log(seed: int) -> None:
+    report = simulate(_quiet(seed))
+    assert report.same_bits
+    assert not report.faults
+    assert report.removals == report.rejections == 0
+
+
+def _quiet(seed: int) -> Scenario:
+    return scenario(seed, events=0, faults=())
+
+
+@pytest.mark.parametrize("kind", Fault, ids=lambda kind: kind.name)
+def test_every_kind_of_fault_happens_and_is_survived(kind: Fault) -> None:
+    faults = Counter[Fault]()
+    for seed in range(10):
+        faults += simulate(scenario(seed, events=400, faults=(kind,))).faults
+        if faults[kind]:
+            return
+    pytest.fail(f"{kind.name} never happened")
