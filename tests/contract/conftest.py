@@ -32,8 +32,7 @@ def lab(request: pytest.FixtureRequest, unique_name: Callable[[str], str]) -> It
         # A topic that is missing is reported after these times; five seconds, the default, would only make tests slow.
         settings = KafkaSettings(
             request.getfixturevalue("kafka_bootstrap"),
-            # A new producer's first record waits for the next refresh of the metadata.
-            {"topic.metadata.propagation.max.ms": "500", "topic.metadata.refresh.interval.ms": "50"},
+            {"topic.metadata.propagation.max.ms": "500"},
             idle_check_s=0.5,
             # Far above every deadline here: whoever closes must tell the group, not be missed by it.
             session_timeout_s=60,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from driftline.broker.port import (
+    Admin,
     Assigned,
     Broker,
     EndReached,
@@ -55,6 +56,12 @@ class Lab:
         producer = self.broker.producer()
         self.closers.append(lambda: producer.close(0.5))
         return producer
+
+    def admin(self) -> Admin:
+        """Make an admin client."""
+        admin = self.broker.admin()
+        self.closers.append(admin.close)
+        return admin
 
     def reader(self) -> Reader:
         """Make a reader."""

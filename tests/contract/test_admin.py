@@ -9,7 +9,7 @@ from tests.contract.support import Lab, until, write
 
 
 def test_topics_can_be_used_as_soon_as_they_are_created(lab: Lab) -> None:
-    admin, producer, reader = lab.broker.admin(), lab.producer(), lab.reader()
+    admin, producer, reader = lab.admin(), lab.producer(), lab.reader()
     specs = run_topics(lab.unique("run"), 2)
     admin.create(specs)
     assert {spec.name: spec.partitions for spec in specs}.items() <= admin.topics().items()
@@ -19,14 +19,14 @@ def test_topics_can_be_used_as_soon_as_they_are_created(lab: Lab) -> None:
 
 
 def test_creating_the_same_topics_again_keeps_what_they_hold(lab: Lab) -> None:
-    topic, producer, admin = lab.topic(partitions=2), lab.producer(), lab.broker.admin()
+    topic, producer, admin = lab.topic(partitions=2), lab.producer(), lab.admin()
     write(producer, topic, 0, b"x")
     admin.create([TopicSpec(topic, 2)])
     assert admin.bounds(topic) == {0: Bounds(0, 1), 1: Bounds(0, 0)}
 
 
 def test_another_number_of_partitions_is_refused_with_both_numbers(lab: Lab) -> None:
-    topic, admin, other = lab.topic(partitions=2), lab.broker.admin(), lab.unique("other")
+    topic, admin, other = lab.topic(partitions=2), lab.admin(), lab.unique("other")
     with pytest.raises(BrokerError, match=rf"{topic} exists with 2 partitions, not 3"):
         admin.create([TopicSpec(other, 1), TopicSpec(topic, 3)])
     assert other not in admin.topics()
@@ -35,11 +35,11 @@ def test_another_number_of_partitions_is_refused_with_both_numbers(lab: Lab) -> 
 @pytest.mark.parametrize("name", ["my run/1", "☃", "a" * 250, ""])
 def test_a_name_that_kafka_does_not_allow_is_refused(lab: Lab, name: str) -> None:
     with pytest.raises(BrokerError, match="topic"):
-        lab.broker.admin().create([TopicSpec(name, 1)])
+        lab.admin().create([TopicSpec(name, 1)])
 
 
 def test_deleted_topics_are_gone_and_deleting_them_again_is_fine(lab: Lab) -> None:
-    topic, admin = lab.topic(), lab.broker.admin()
+    topic, admin = lab.topic(), lab.admin()
     admin.delete([topic, lab.unique("missing")])
     assert topic not in admin.topics()
     admin.delete([topic])
@@ -48,7 +48,7 @@ def test_deleted_topics_are_gone_and_deleting_them_again_is_fine(lab: Lab) -> No
 
 
 def test_a_topic_made_anew_begins_at_zero(lab: Lab) -> None:
-    topic, producer, admin = lab.topic(), lab.producer(), lab.broker.admin()
+    topic, producer, admin = lab.topic(), lab.producer(), lab.admin()
     write(producer, topic, 0, b"x", b"y")
     admin.delete([topic])
     admin.create([TopicSpec(topic, 1)])
@@ -56,7 +56,7 @@ def test_a_topic_made_anew_begins_at_zero(lab: Lab) -> None:
 
 
 def test_bounds_follow_what_is_written_and_trimmed(lab: Lab) -> None:
-    topic, producer, admin = lab.topic(partitions=2), lab.producer(), lab.broker.admin()
+    topic, producer, admin = lab.topic(partitions=2), lab.producer(), lab.admin()
     write(producer, topic, 0, b"a", b"b", b"c")
     write(producer, topic, 1, b"d")
     assert admin.bounds(topic) == {0: Bounds(0, 3), 1: Bounds(0, 1)}
@@ -66,7 +66,7 @@ def test_bounds_follow_what_is_written_and_trimmed(lab: Lab) -> None:
 
 
 def test_trimming_beyond_the_end_or_elsewhere_is_refused(lab: Lab) -> None:
-    topic, admin = lab.topic(), lab.broker.admin()
+    topic, admin = lab.topic(), lab.admin()
     with pytest.raises(BrokerError, match=rf"{topic}\[0\].* to 1"):
         admin.trim(topic, {0: 1})
     with pytest.raises(TopicMissing, match=topic):

@@ -171,7 +171,7 @@ def test_a_position_that_is_deleted_under_a_group_reader_is_loud(lab: Lab) -> No
     write(producer, topic, 0, *[bytes(900_000)] * 12)
     reader = _joiner(lab, topic)("a")
     until(reader, Record)
-    lab.broker.admin().trim(topic, {0: 11})
+    lab.admin().trim(topic, {0: 11})
     with pytest.raises(PositionLost, match=rf"{topic}\[0\].*11 up to 12"):
         collect(reader, 12, Record)
 

@@ -75,12 +75,12 @@ def test_closing_a_producer_delivers_what_it_holds(lab: Lab) -> None:
     for _ in range(50):
         producer.send(topic, 0, b"x")
     assert producer.close(DEADLINE_S) == 0
-    assert lab.broker.admin().bounds(topic)[0].end == 50
+    assert lab.admin().bounds(topic)[0].end == 50
 
 
 def test_everything_can_be_closed_twice_and_then_refuses_to_work(lab: Lab) -> None:
     topic = lab.topic()
-    producer, reader, admin = lab.broker.producer(), lab.broker.reader(), lab.broker.admin()
+    producer, reader, admin = lab.broker.producer(), lab.broker.reader(), lab.admin()
     group_reader = lab.broker.group_reader(topic, lab.unique("group"), "a", Start.END)
     for client in (producer, reader, group_reader, admin):
         client.close()
@@ -96,7 +96,7 @@ def test_everything_can_be_closed_twice_and_then_refuses_to_work(lab: Lab) -> No
 
 
 def test_a_forked_process_is_told_to_make_its_own_clients(lab: Lab) -> None:
-    topic, producer, reader, admin = lab.topic(), lab.producer(), lab.reader(), lab.broker.admin()
+    topic, producer, reader, admin = lab.topic(), lab.producer(), lab.reader(), lab.admin()
     group_reader = lab.keep(lab.broker.group_reader(topic, lab.unique("group"), "a", Start.END))
     uses: list[Callable[[], object]] = [
         lambda: producer.send(topic, 0, b"x"),

@@ -84,7 +84,7 @@ def test_a_reader_of_several_topics_gets_all_of_them(lab: Lab) -> None:
 
 @pytest.mark.parametrize("offset", [2, 11])
 def test_a_position_that_the_log_does_not_hold_is_refused_with_what_it_holds(lab: Lab, offset: int) -> None:
-    topic, producer, reader, admin = lab.topic(), lab.producer(), lab.reader(), lab.broker.admin()
+    topic, producer, reader, admin = lab.topic(), lab.producer(), lab.reader(), lab.admin()
     write(producer, topic, 0, *_TEN)
     admin.trim(topic, {0: 5})
     with pytest.raises(PositionLost, match=rf"{topic}\[0\] has no offset {offset}.*5 up to 10") as caught:
@@ -93,7 +93,7 @@ def test_a_position_that_the_log_does_not_hold_is_refused_with_what_it_holds(lab
 
 
 def test_a_position_that_is_deleted_while_reading_is_loud_and_others_are_read_on(lab: Lab) -> None:
-    topic, producer, reader, admin = lab.topic(partitions=2), lab.producer(), lab.reader(), lab.broker.admin()
+    topic, producer, reader, admin = lab.topic(partitions=2), lab.producer(), lab.reader(), lab.admin()
     # More than a reader fetches ahead, so that the trimming overtakes it.
     write(producer, topic, 0, *[bytes(900_000)] * 12)
     reader.read(topic, 1, Start.BEGINNING)
@@ -121,7 +121,7 @@ def test_a_missing_topic_or_partition_is_refused_by_name(lab: Lab, partition: in
 
 
 def test_a_topic_that_is_deleted_while_it_is_read_is_reported(lab: Lab) -> None:
-    topic, reader, admin = lab.topic(), lab.reader(), lab.broker.admin()
+    topic, reader, admin = lab.topic(), lab.reader(), lab.admin()
     reader.read(topic, 0, Start.BEGINNING)
     until(reader, EndReached)
     admin.delete([topic])
