@@ -120,7 +120,10 @@ class KafkaAdmin:
 
         def ask() -> dict[int, int]:
             futures = self._client.list_offsets(wanted, request_timeout=deadline.left_s(at_least=_LEAST_S))
-            return {each.partition: self._result(future, deadline).offset for each, future in futures.items()}
+            found = {each.partition: self._result(future, deadline).offset for each, future in futures.items()}
+            if min(found.values(), default=0) < 0:  # no error, but no offset either: a partition without a leader yet
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return found
 
         return self._retrying(ask, f"looking up the offsets of {topic}", deadline)
 

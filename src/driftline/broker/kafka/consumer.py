@@ -167,10 +167,10 @@ class Inbox:
         _log.debug("reading %s: %s", topic, error.str())
 
     def _lost(self, topic: str, partition: int, offset: int) -> None:
-        # librdkafka also gives a position up when a partition has no leader yet, or a new one. Then the log still holds
-        # it, and reading goes on there.
+        # librdkafka also gives a position up when a partition has no leader yet, or a new one. Unless the log is known
+        # not to hold it, reading goes on there; a topic that is gone is noticed elsewhere.
         bounds = self._bounds(topic, partition)
-        if bounds is None or not bounds.begin <= offset <= bounds.end:
+        if bounds is not None and not bounds.begin <= offset <= bounds.end:
             raise PositionLost(topic, partition, offset, bounds)
         raise StillThere(TopicPartition(topic, partition, offset))
 
