@@ -1,13 +1,14 @@
 """One partition of deltas that this server owns: its shards, and the deltas that wait for their version."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from driftline.consumers.rules import FloatArray
 from driftline.consumers.shard import Shard
 from driftline.schemas.layout import Layout
-from driftline.schemas.records import GroupId, ShardReceipt
+from driftline.schemas.records import GroupId, ShardReceipt, Use, Version
 
 Clock = tuple[GroupId, int]
 
@@ -17,7 +18,7 @@ class HeldDelta:
     """A checked delta: its place in the log, and its gradient as a view over the record's bytes (float32)."""
 
     receipt: ShardReceipt
-    gradient: npt.NDArray[np.float32]
+    gradient: FloatArray
     presence: tuple[bool, ...]
 
 
@@ -48,3 +49,12 @@ class OwnedPartition:
     def holds(self, clock: Clock) -> bool:
         """Whether every delta of this clock for this partition is here."""
         return len(self.held.get(clock, {})) == len(self.wanted)
+
+    def holds_all_of(self, record: Version) -> bool:
+        """Whether every delta that a version uses of this partition is here."""
+        return all(use.kind != "delta" or self.holds((use.group, use.clock)) for use in record.uses)
+
+    def terms(self, uses: Sequence[Use], shard: int) -> list[tuple[np.float32, FloatArray, tuple[bool, ...]]]:
+        """Return the terms of a version's sum in canonical order, which is the order in which the ledger lists them."""
+        held = [self.held[use.group, use.clock][shard] for use in uses]
+        return [(np.float32(use.coefficient), one.gradient, one.presence) for use, one in zip(uses, held, strict=True)]

@@ -15,9 +15,10 @@ from driftline.consumers.delta_check import CheckedDelta, check_delta, not_finit
 from driftline.consumers.owned import Clock, HeldDelta, OwnedPartition
 from driftline.consumers.run_state import Folded, RunState
 from driftline.consumers.shard import Shard
+from driftline.consumers.snapshot_check import version_0
 from driftline.errors import NonFiniteState
 from driftline.schemas.codec import encode
-from driftline.schemas.digests import seal, verify_digest
+from driftline.schemas.digests import seal
 from driftline.schemas.effects import (
     CaughtUp,
     Effect,
@@ -43,7 +44,7 @@ from driftline.schemas.records import (
     Use,
     Version,
 )
-from driftline.schemas.tensors import decode_fp32, encode_fp32
+from driftline.schemas.tensors import encode_fp32
 
 CLOCKS_AHEAD = 64
 """Clocks beyond the settled one whose deltas are held a group."""
@@ -155,13 +156,11 @@ class ShardServer:
         if owned is None or state.start is None or state.layout is None or state.config is None:
             return []
         shard = snapshot.shard
-        wanted = shard in owned.wanted and shard not in owned.shards
-        if not wanted or snapshot.version != 0 or state.start.shards[shard] != snapshot.digest:
+        if shard not in owned.wanted or shard in owned.shards:
             return []
-        start, stop = state.layout.shard_range(shard)
-        if not verify_digest(state.start.run, value, snapshot) or snapshot.elements != stop - start:
+        masters = version_0(state.start, state.layout, snapshot, value)
+        if masters is None:
             return []
-        masters = decode_fp32(snapshot.payload, snapshot.elements)
         owned.shards[shard] = Shard(state.layout, state.config.rule, shard, masters)
         if not owned.is_loaded:
             return []
@@ -268,7 +267,7 @@ class ShardServer:
         record = self._state.versions.get(owned.version + 1)
         if record is None or not owned.is_loaded:
             return False
-        return all(use.kind != "delta" or owned.holds((use.group, use.clock)) for use in record.uses)
+        return owned.holds_all_of(record)
 
     def _apply(self, owned: OwnedPartition, record: Version) -> list[Effect]:
         uses = [use for use in record.uses if use.kind == "delta"]
@@ -283,9 +282,7 @@ class ShardServer:
     def _terms(
         owned: OwnedPartition, uses: list[Use], shard: int
     ) -> list[tuple[np.float32, np.ndarray, tuple[bool, ...]]]:
-        """Terms of the sum in canonical order, which is the order in which the ledger lists them."""
-        held = [owned.held[use.group, use.clock][shard] for use in uses]
-        return [(np.float32(use.coefficient), one.gradient, one.presence) for use, one in zip(uses, held, strict=True)]
+        return owned.terms(uses, shard)
 
     # -- publishing --------------------------------------------------------------------------------------------------
 
