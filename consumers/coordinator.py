@@ -186,7 +186,7 @@ class Coordinator:
         self._ticks_read = 0
         self._tick_outstanding = False
         self._next_tick_s = self._now_s
-        self.evidence.heard.clear()
+        self.evidence.forget_lives()
 
     def _next(self) -> list[Effect]:
         if self.phase is not Phase.REIGNING or self._outstanding is not None:

@@ -133,9 +133,9 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
     member = (group.worker, group.incarnation)
     if member in evidence.leaving:
         return "left"
-    newer = evidence.ready.get(group.worker)
+    newer = evidence.successor(member)
     if newer is not None:
-        return f"replaced by incarnation {newer.incarnation.hex()[:8]} of the same name"
+        return f"replaced by incarnation {newer[1].hex()[:8]} of the same name"
     silent = ticks - evidence.heard.get(member, 0)
     if silent >= _config(state).gone_after_ticks:
         return f"no heartbeat in {silent} ticks"
@@ -144,13 +144,8 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
 
 def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) -> list[Join]:
     members = {group.worker for group in state.groups.values() if group.id not in gone}
-    ready = [
-        event
-        for name, event in sorted(evidence.ready.items())
-        if name not in members
-        and (event.worker, event.incarnation) not in evidence.leaving
-        and ticks - evidence.heard.get((event.worker, event.incarnation), 0) < _config(state).gone_after_ticks
-    ]
+    candidates = evidence.candidates(ticks, _config(state).gone_after_ticks)
+    ready = [event for name, event in sorted(candidates.items()) if name not in members]
     if not state.first_names and len(ready) < _config(state).workers:
         return []
     return [Join(worker=event.worker, incarnation=event.incarnation) for event in ready]

@@ -5,6 +5,7 @@ Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`,
 """
 
 from collections import Counter, deque
+from dataclasses import dataclass
 
 from driftline.consumers.run_state import RunState
 from driftline.schemas.digests import contribution_root, model_digest, verify_digest
@@ -32,11 +33,30 @@ CLOCKS_AHEAD = 64
 
 MAX_PROPOSALS = 64
 
+MAX_CLAIMS = 4096
+"""Incarnations that want to join and have not."""
+
+REPEATS = 3
+"""Ticks in which an incarnation must say `Ready` before it replaces a member of its name: one alone may be a late one
+of a process that died long ago."""
+
+CLAIM_GAP = 8
+"""Ticks of silence after which repetitions are counted anew."""
+
 MAX_EARLY = 1024
 """Events that are remembered while the run has not started; the newest."""
 
 Clock = tuple[GroupId, int]
 Member = tuple[str, bytes]
+
+
+@dataclass(slots=True)
+class Claim:
+    """An incarnation wants to join, and says so once a tick interval."""
+
+    event: Ready
+    last_tick: int = -1
+    repeats: int = 0
 
 
 class Evidence:
@@ -47,7 +67,8 @@ class Evidence:
         self._early: deque[Event] = deque(maxlen=MAX_EARLY)
         self.proposals: dict[bytes, Proposal] = {}
         self.snapshots: dict[bytes, dict[int, bytes]] = {}
-        self.ready: dict[str, Ready] = {}
+        self.claims: dict[Member, Claim] = {}
+        self._members: dict[str, GroupId] = {}
         self.leaving: set[Member] = set()
         self.heard: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
@@ -95,7 +116,7 @@ class Evidence:
         match event:
             case Ready():
                 self._alive(event.worker, event.incarnation, ticks_read)
-                self._hear_ready(event)
+                self._hear_ready(event, ticks_read)
             case Heartbeat():
                 self._alive(event.member, event.incarnation, ticks_read)
                 if event.role == "evaluator":
@@ -110,9 +131,16 @@ class Evidence:
         if self._state.start is None and len(self.proposals) < MAX_PROPOSALS:
             self.proposals.setdefault(event.run, event)
 
-    def _hear_ready(self, event: Ready) -> None:
-        if (event.worker, event.incarnation) not in self._state.joined:
-            self.ready[event.worker] = event
+    def _hear_ready(self, event: Ready, ticks_read: int) -> None:
+        member = (event.worker, event.incarnation)
+        if member in self._state.joined:
+            return
+        if len(self.claims) >= MAX_CLAIMS:
+            del self.claims[next(iter(self.claims))]
+        claim = self.claims.setdefault(member, Claim(event))
+        if claim.last_tick != ticks_read:
+            claim.repeats = 1 if ticks_read > claim.last_tick + CLAIM_GAP else claim.repeats + 1
+            claim.last_tick = ticks_read
 
     def _hear_offer(self, event: Contribution | Skip) -> None:
         if self._is_wanted(event.group, event.clock):
@@ -223,6 +251,28 @@ class Evidence:
         """Settled pace plus whole pending clocks, in versions."""
         return self._state.groups[group_id].settled_pace + len(self.pending(group_id))
 
+    def successor(self, member: Member) -> Member | None:
+        """Return another incarnation of a member that wants its place and lives."""
+        name, incarnation = member
+        return next(
+            (
+                other
+                for other, claim in self.claims.items()
+                if other[0] == name and other[1] != incarnation and claim.repeats >= REPEATS
+            ),
+            None,
+        )
+
+    def candidates(self, ticks_read: int, patience: int) -> dict[str, Ready]:
+        """Return who may join, by name; of several incarnations the one that was heard of last."""
+        able = [
+            member
+            for member in self.claims
+            if member not in self.leaving and ticks_read - self.heard.get(member, 0) < patience
+        ]
+        able.sort(key=lambda member: self.claims[member].last_tick)
+        return {member[0]: self.claims[member].event for member in able}
+
     def measured(self) -> EvaluationReport | None:
         """Return a report on a version of this ledger that the ledger does not yet hold."""
         heads = self._state.heads
@@ -230,15 +280,30 @@ class Evidence:
 
     # -- forgetting --------------------------------------------------------------------------------------------------
 
+    def forget_lives(self) -> None:
+        """Count silence from now on: ticks of another reign say nothing."""
+        self.heard.clear()
+        self.claims = {member: Claim(claim.event) for member, claim in self.claims.items()}
+
+    def _forget_claims(self) -> None:
+        """Drop claims that were granted, and those made before another incarnation of the name joined."""
+        state = self._state
+        members = {group.worker: group.id for group in state.groups.values()}
+        fresh = {name for name, group in members.items() if self._members.get(name) != group}
+        self._members = members
+        self.claims = {
+            member: claim
+            for member, claim in self.claims.items()
+            if member not in state.joined and member[0] not in fresh
+        }
+
     def forget_settled(self) -> None:
         """Drop what the ledger now holds."""
         state = self._state
         for table in (self.offers, self.receipts, self.refusals):
             for clock in [clock for clock in table if state.is_settled(*clock)]:
                 del table[clock]
-        self.ready = {
-            name: event for name, event in self.ready.items() if (name, event.incarnation) not in state.joined
-        }
+        self._forget_claims()
         self.states = {version: digest for version, digest in self.states.items() if version not in state.states}
         self.digests = {version: shards for version, shards in self.digests.items() if version not in state.states}
         self.reports = {version: event for version, event in self.reports.items() if version not in state.evaluations}

@@ -292,4 +292,4 @@ class WorkerSession:
             waiting_share=self.waiting_share,
             counters=dict(self.counters + self.reader.follower.counters),
         )
-        return [Send(Stream.EVENTS, 0, encode(beat))]
+        return [Send(Stream.EVENTS, 0, encode(beat)), *self._say_ready()]
