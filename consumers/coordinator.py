@@ -32,7 +32,7 @@ from driftline.schemas.records import (
     TermStart,
     Tick,
 )
-from driftline.schemas.run_config import run_config_from_json
+from driftline.schemas.run_config_json import run_config_from_json
 
 READ_BACK_S = 10.0
 """A record of ours that is not read back by then ends the reign; longer than a broker's fail-over."""
@@ -214,6 +214,7 @@ class Coordinator:
         expected = (self._state.chain.term, self._ticks_read + 1)
         if self.phase is Phase.REIGNING and (tick.term, tick.sequence) == expected:
             self._ticks_read += 1
+            self.evidence.hear_tick(self._ticks_read)
             self._tick_outstanding = False
             self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.config else 0.25)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from driftline.consumers import policy
 from driftline.consumers.evidence import Evidence
-from driftline.consumers.rules import check_rule
+from driftline.consumers.rules import RULES, check_rule, with_defaults
 from driftline.consumers.run_state import Group, RunState
 from driftline.errors import ConfigError
 from driftline.schemas.layout import layout_from_json
@@ -19,6 +19,7 @@ from driftline.schemas.records import (
     LedgerRecord,
     Membership,
     Proposal,
+    Publish,
     Rejection,
     Removal,
     RunEnd,
@@ -28,7 +29,8 @@ from driftline.schemas.records import (
     Use,
     Version,
 )
-from driftline.schemas.run_config import RunConfig, run_config_from_json
+from driftline.schemas.run_config import RunConfig
+from driftline.schemas.run_config_json import run_config_from_json
 
 HEAD_AHEAD = 8
 """Versions by which the head may be ahead of the slowest server."""
@@ -154,7 +156,11 @@ def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) 
 def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | None:
     for group in state.groups.values():
         clock = group.settled_clock + 1
-        reason = evidence.refusal((group.id, clock)) or _stale(state, evidence, group.id, clock)
+        reason = (
+            evidence.refusal((group.id, clock))
+            or _stale(state, evidence, group.id, clock)
+            or evidence.incomplete((group.id, clock), 2 * _config(state).gone_after_ticks)
+        )
         if reason:
             return Rejection(term=state.chain.term, parent=state.chain.head, group=group.id, clock=clock, reason=reason)
     return None
@@ -162,32 +168,78 @@ def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | 
 
 def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -> str:
     offer = evidence.offers.get((group_id, clock))
-    if offer is None:
+    if not isinstance(offer, Contribution):
         return ""
-    staleness = state.version - offer.base_version
-    if policy.is_too_stale(staleness, _config(state).staleness):
-        return f"stale by {staleness} versions, at most {2 * _config(state).staleness} are allowed"
+    staleness, bounds = state.version - offer.base_version, _config(state).consistency
+    if policy.too_stale(staleness, bounds):
+        return f"stale by {staleness} versions, at most {bounds.tolerated} are allowed"
     return ""
 
 
 def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
     config = _config(state)
-    if state.version >= config.steps or not _servers_keep_up(state, evidence):
-        return None
-    paces = [evidence.pace(group) for group in state.groups]
-    if not policy.may_close(state.version, paces, config.staleness):
+    if state.version >= config.steps or not _servers_keep_up(state, evidence) or not _closes(state, evidence):
         return None
     ordered = sorted(state.groups.values(), key=lambda group: group.worker)
-    taken = [((group.id, clock)) for group in ordered for clock in evidence.pending(group.id)]
+    taken = [(group.id, clock) for group in ordered for clock in evidence.pending(group.id)]
+    version = state.version + 1
+    factor = config.schedule.factor(version, config.steps)
+    uses, rho = _uses(state, evidence, taken)
     return Version(
         term=state.chain.term,
         parent=state.chain.head,
-        version=state.version + 1,
-        uses=_uses(state, evidence, taken),
-        learning_rates=tuple(float(group["lr"]) for group in config.rule.groups),
-        rho=1.0,
+        version=version,
+        uses=uses,
+        learning_rates=tuple(factor * group["lr"] for group in with_defaults(config.rule).groups),
+        rho=rho,
         positions=_positions(config, evidence, taken),
-        publish=True,
+        publish=_is_publish_point(state, evidence, version),
+        states=_new_states(state, evidence),
+    )
+
+
+def _closes(state: RunState, evidence: Evidence) -> bool:
+    config = _config(state)
+    if config.consistency.closes_by_clock:
+        return policy.clock_closes(state.version, [evidence.pace(group) for group in state.groups], config.consistency)
+    pending = [evidence.pending(group) for group in state.groups]
+    at_bound = [
+        _is_at_bound(state, evidence, group, clocks) for group, clocks in zip(state.groups, pending, strict=True)
+    ]
+    return policy.count_closes([len(clocks) for clocks in pending], at_bound, config.consistency)
+
+
+def _is_at_bound(state: RunState, evidence: Evidence, group: GroupId, clocks: list[int]) -> bool:
+    """Whether a group cannot start another clock before the next version."""
+    config = _config(state)
+    newest = [clock for clock in clocks if evidence.offers[group, clock].base_version >= state.last_publish]
+    return not policy.count_starts(
+        since_base=len(newest), unsettled=len(clocks), bounds=config.consistency, k=config.max_unsettled
+    )
+
+
+def _is_publish_point(state: RunState, evidence: Evidence, version: int) -> bool:
+    """One publish point is under way at a time, but the clock rule must not starve, and the last version is one."""
+    config = _config(state)
+    waited_for = config.consistency.closes_by_clock and version - state.last_publish >= max(
+        config.consistency.staleness, 1
+    )
+    return version >= config.steps or waited_for or not _is_publishing(state, evidence)
+
+
+def _is_publishing(state: RunState, evidence: Evidence) -> bool:
+    """Whether servers have yet to report the digests of the last publish point."""
+    return state.last_publish not in state.states and state.last_publish not in evidence.states
+
+
+def _publish(state: RunState, evidence: Evidence, _ticks: int) -> Publish | None:
+    """Publish an idle head: workers wait for it, and no version is about to replace it."""
+    if state.last_publish >= state.version or _is_publishing(state, evidence):
+        return None
+    return Publish(
+        term=state.chain.term,
+        parent=state.chain.head,
+        version=state.version,
         states=_new_states(state, evidence),
     )
 
@@ -197,14 +249,16 @@ def _servers_keep_up(state: RunState, evidence: Evidence) -> bool:
     return state.version - min(applied) < HEAD_AHEAD
 
 
-def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]]) -> tuple[Use, ...]:
+def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]]) -> tuple[tuple[Use, ...], float]:
+    config = _config(state)
     offers = [evidence.offers[clock] for clock in taken]
     weights = [offer.weight if isinstance(offer, Contribution) else 0.0 for offer in offers]
-    factors = policy.coefficients(weights)
-    return tuple(_use(state, offer, factor) for offer, factor in zip(offers, factors, strict=True))
+    factors = [config.consistency.factor(state.version - offer.base_version) for offer in offers]
+    shares, rho = policy.coefficients(weights, factors, damps_rates=RULES[config.rule.name].damps_rates)
+    return tuple(_use(state, offer, share) for offer, share in zip(offers, shares, strict=True)), rho
 
 
-def _use(state: RunState, offer: Contribution | Skip, factor: float) -> Use:
+def _use(state: RunState, offer: Contribution | Skip, share: float) -> Use:
     used = isinstance(offer, Contribution) and offer.weight > 0
     return Use(
         group=offer.group,
@@ -215,7 +269,7 @@ def _use(state: RunState, offer: Contribution | Skip, factor: float) -> Use:
         weight=offer.weight if isinstance(offer, Contribution) else 0.0,
         loss=offer.loss if isinstance(offer, Contribution) else 0.0,
         cursor=offer.cursor,
-        coefficient=factor if used else 0.0,
+        coefficient=share if used else 0.0,
         root=offer.root if isinstance(offer, Contribution) else bytes(32),
     )
 
@@ -278,4 +332,4 @@ def _config(state: RunState) -> RunConfig:
 
 
 Decision = Callable[[RunState, Evidence, int], LedgerRecord | None]
-DECISIONS: tuple[Decision, ...] = (_failure, _membership, _rejection, _version, _evaluation, _goal)
+DECISIONS: tuple[Decision, ...] = (_failure, _membership, _rejection, _version, _publish, _evaluation, _goal)

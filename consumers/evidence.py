@@ -31,6 +31,9 @@ from driftline.schemas.records import (
 CLOCKS_AHEAD = 64
 """Clocks beyond the settled one that are remembered a group; far above any K, far below any memory."""
 
+KEEPING_UP = 2
+"""Versions that an owner may be behind the head and still count as reading what there is."""
+
 MAX_PROPOSALS = 64
 
 MAX_CLAIMS = 4096
@@ -75,6 +78,9 @@ class Evidence:
         self.offers: dict[Clock, Contribution | Skip] = {}
         self.receipts: dict[Clock, dict[int, ShardReceipt]] = {}
         self.refusals: dict[Clock, str] = {}
+        self.offered_at: dict[Clock, int] = {}
+        self.served_ticks = 0
+        self.owners: dict[int, Member] = {}
         self.applied: dict[int, int] = {}
         self.digests: dict[int, dict[int, ShardDigest]] = {}
         self.states: dict[int, StateDigest] = {}
@@ -145,6 +151,7 @@ class Evidence:
     def _hear_offer(self, event: Contribution | Skip) -> None:
         if self._is_wanted(event.group, event.clock):
             self.offers.setdefault((event.group, event.clock), event)
+            self.offered_at.setdefault((event.group, event.clock), self.served_ticks)
 
     def _hear_receipt(self, event: Receipt) -> None:
         if not self._is_wanted(event.group, event.clock):
@@ -168,6 +175,7 @@ class Evidence:
         self.failure = self.failure or event.failure
         for partition in event.partitions:
             self.applied[partition.partition] = event.version
+            self.owners[partition.partition] = (event.server, event.incarnation)
         for digest in event.shards:
             self._hear_digest(digest, event)
 
@@ -229,6 +237,30 @@ class Evidence:
             return ""
         root = contribution_root([receipts[shard].digest for shard in range(layout.shard_count)])
         return "" if root == offer.root else "its deltas do not hash to its root"
+
+    def hear_tick(self, ticks_read: int) -> None:
+        """Count a tick for contributions that are not whole, if every partition has an owner that keeps up.
+
+        A partition without a live owner, or with one that still refolds, says nothing about what is in the log.
+        """
+        config = self._state.config
+        if config is None:
+            return
+        self.served_ticks += all(
+            partition in self.owners
+            and ticks_read - self.heard.get(self.owners[partition], 0) < config.gone_after_ticks
+            and self.applied[partition] >= self._state.version - KEEPING_UP
+            for partition in range(config.partitions)
+        )
+
+    def incomplete(self, clock: Clock, patience: int) -> str:
+        """Why a contribution that never became whole is given up, or nothing while there is hope."""
+        waited = self.served_ticks - self.offered_at.get(clock, self.served_ticks)
+        if waited < patience or self.is_whole(clock):
+            return ""
+        layout = self._state.layout
+        count = 0 if layout is None else layout.shard_count - len(self.receipts.get(clock, {}))
+        return f"not whole after {waited} ticks: receipts of {count} shards are missing"
 
     def is_whole(self, clock: Clock) -> bool:
         """Whether this clock can settle in a version: a skip, or a contribution whose deltas are all in the log."""
@@ -300,7 +332,7 @@ class Evidence:
     def forget_settled(self) -> None:
         """Drop what the ledger now holds."""
         state = self._state
-        for table in (self.offers, self.receipts, self.refusals):
+        for table in (self.offers, self.offered_at, self.receipts, self.refusals):
             for clock in [clock for clock in table if state.is_settled(*clock)]:
                 del table[clock]
         self._forget_claims()

@@ -1,33 +1,68 @@
-"""The clock rule: when a version closes, what goes into it, and when a group may start its next clock.
+"""When a version closes, what its contributions count for, and when a group may start its next clock.
 
-Pure functions over paces. With s = 0 this is lock-step (bulk-synchronous); with s > 0 stale-synchronous parallel (Ho
-et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NeurIPS 2013).
+Pure functions. By the clock (s = 0 is bulk-synchronous, s > 0 stale-synchronous parallel):
 
     pace(g)    entry pace + clocks spent (settled | pending whole) + raises; settled(g) is its ledger-visible part
-    low(x)     the smallest pace of a live group
-    CLOSE      version v = head + 1 when max pace ≥ v and low(pace) ≥ v - s: take everything pending
+    low(x)     the (min(b, live - 1) + 1)-th smallest, b = drop_slowest: the slowest group that is waited for
+    CLOSE      version v = head + 1 when max pace ≥ v and low(pace) ≥ v - s: take everything pending; then, if b > 0,
+               raise groups that are below v - s - 1 to v - s - 1
     START      next clock when pace - low(settled) ≤ s, published base ≥ pace - s, unsettled < K
     REMOVAL    raise every live pace by d = max(0, head + (1 if anything is pending) - max pace)
+
+By count (buffered, async):
+
+    CLOSE      when k contributions are pending, or every live group is at its bound
+    START      next clock when unsettled < K and, if `ahead` is set, own clocks since base < ahead
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-
-def may_close(head: int, paces: Sequence[int], staleness: int) -> bool:
-    """Whether version ``head + 1`` may be made, given the paces of all live groups."""
-    return bool(paces) and max(paces) >= head + 1 and min(paces) >= head + 1 - staleness
+from driftline.schemas.consistency import Consistency
 
 
-def may_start(*, pace: int, low_settled: int, published: int, unsettled: int, staleness: int, limit: int) -> bool:
-    """Whether a group may compute its next clock on the newest published version."""
-    return pace - low_settled <= staleness and published >= pace - staleness and unsettled < limit
+def low(paces: Sequence[int], drop_slowest: int) -> int:
+    """Return the pace of the slowest group that is waited for; there is at least one group."""
+    return sorted(paces)[min(drop_slowest, len(paces) - 1)]
 
 
-def is_too_stale(offer_staleness: int, staleness: int) -> bool:
-    """Whether a contribution's base lies more than 2s versions behind the head."""
-    return offer_staleness > 2 * staleness
+def clock_closes(head: int, paces: Sequence[int], bounds: Consistency) -> bool:
+    """Whether the clock rule makes version ``head + 1``, given the paces of all live groups."""
+    if not paces:
+        return False
+    return max(paces) >= head + 1 and low(paces, bounds.drop_slowest) >= head + 1 - bounds.staleness
+
+
+def count_closes(pending: Sequence[int], at_bound: Sequence[bool], bounds: Consistency) -> bool:
+    """Whether counting makes the next version, given pending contributions and whether it is stuck, a live group."""
+    waiting = sum(pending)
+    return waiting >= bounds.buffer or (waiting > 0 and all(at_bound))
+
+
+def clock_starts(
+    *, pace: int, settled: Sequence[int], published: int, unsettled: int, bounds: Consistency, k: int
+) -> bool:
+    """Whether the clock rule lets a group start its next clock; ``settled`` holds the paces of all live groups."""
+    close_enough = pace - low(settled, bounds.drop_slowest) <= bounds.staleness
+    return close_enough and published >= pace - bounds.staleness and unsettled < k
+
+
+def count_starts(*, since_base: int, unsettled: int, bounds: Consistency, k: int) -> bool:
+    """Whether a group may start its next clock when versions close by count.
+
+    Args:
+        since_base: clocks that it has spent on the newest published version.
+        unsettled: its clocks under way.
+        bounds: of the run.
+        k: limit of ``unsettled``.
+    """
+    return unsettled < k and (bounds.ahead == 0 or since_base < bounds.ahead)
+
+
+def too_stale(staleness: int, bounds: Consistency) -> bool:
+    """Whether a contribution this many versions stale is refused."""
+    return bounds.on_stale == "reject" and bounds.tolerated is not None and staleness > bounds.tolerated
 
 
 def raise_after_removal(head: int, paces: Sequence[int], *, pending: bool) -> int:
@@ -37,9 +72,26 @@ def raise_after_removal(head: int, paces: Sequence[int], *, pending: bool) -> in
     return max(0, head + (1 if pending else 0) - max(paces))
 
 
-def coefficients(weights: Sequence[float]) -> list[float]:
-    """Coefficient of each delta, nᵢ / Σ n, rounded once to fp32; zeros when nothing has weight."""
+def floor_of_slowest(version: int, bounds: Consistency) -> int | None:
+    """Pace to which slower groups are raised after ``version`` has closed; None when nobody is left behind."""
+    return version - bounds.staleness - 1 if bounds.drop_slowest else None
+
+
+def coefficients(weights: Sequence[float], factors: Sequence[float], *, damps_rates: bool) -> tuple[list[float], float]:
+    """Return the fp32 coefficient of each delta, and rho = Σ w n / Σ n.
+
+    Rules whose step scales with the gradient (SGD) are damped by the coefficients w n / Σ n. Rules that divide by the
+    gradient's own size (Adam) get w n / Σ w n, and rho damps their rates instead.
+
+    Args:
+        weights: n, the loss denominators, at least 0.
+        factors: w(τ), above 0 and at most 1.
+        damps_rates: whether the rule is one of the second kind.
+    """
     total = float(sum(weights))
-    if total <= 0:
-        return [0.0 for _ in weights]
-    return [float(np.float32(weight / total)) for weight in weights]
+    if total <= 0.0:
+        return [0.0 for _ in weights], 1.0
+    weighted = [factor * weight for factor, weight in zip(factors, weights, strict=True)]
+    share = float(sum(weighted))
+    divisor = share if damps_rates else total
+    return [float(np.float32(one / divisor)) for one in weighted], min(1.0, share / total)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from driftline.consumers.chain import Chain
+from driftline.consumers.policy import floor_of_slowest
 from driftline.errors import IntegrityError, Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.layout import Layout, layout_from_json
@@ -26,7 +27,8 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
-from driftline.schemas.run_config import RunConfig, run_config_from_json
+from driftline.schemas.run_config import RunConfig
+from driftline.schemas.run_config_json import run_config_from_json
 
 
 @dataclass(slots=True)
@@ -84,6 +86,7 @@ class RunState:
         self.versions: dict[int, Version] = {}
         self.used_at: dict[tuple[GroupId, int], int] = {}
         self.last_publish = 0
+        self.publish_points: set[int] = {0}
         self.states: dict[int, StateDigest] = {}
         self.evaluations: dict[int, Evaluation] = {}
         self.ended: RunEnd | None = None
@@ -123,8 +126,7 @@ class RunState:
             case Version():
                 self._version(offset, record)
             case Publish():
-                self.last_publish = record.version
-                self._states(record.states)
+                self._publish(offset, record)
             case Rejection():
                 self._settle(offset, record.group, record.clock)
                 self.totals.rejections[self.groups[record.group].worker] += 1
@@ -171,10 +173,26 @@ class RunState:
         self.version = record.version
         self.versions[record.version] = record
         self.heads[record.version] = self.chain.head
+        self._raise_slowest()
         if record.publish:
+            self.publish_points.add(record.version)
             self.last_publish = record.version
         self._states(record.states)
         self._count(record)
+
+    def _publish(self, offset: int, record: Publish) -> None:
+        if record.version != self.version:
+            raise IntegrityError(f"ledger offset {offset}: version {record.version} is published at {self.version}")
+        self.publish_points.add(record.version)
+        self.last_publish = record.version
+        self._states(record.states)
+
+    def _raise_slowest(self) -> None:
+        """Groups that the clock rule no longer waits for do not fall further behind."""
+        floor = None if self.config is None else floor_of_slowest(self.version, self.config.consistency)
+        if floor is not None:
+            for group in self.groups.values():
+                group.settled_pace = max(group.settled_pace, floor)
 
     def _settle(self, offset: int, group_id: GroupId, clock: int) -> None:
         group = self.groups.get(group_id)

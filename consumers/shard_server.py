@@ -35,6 +35,7 @@ from driftline.schemas.records import (
     Delta,
     Parameters,
     PartitionPosition,
+    Publish,
     Receipt,
     ServerState,
     ShardDigest,
@@ -119,9 +120,17 @@ class ShardServer:
         effects = self._activate()
         if isinstance(folded.record, TermStart):
             effects += self._repeat()
+        if isinstance(folded.record, Publish):
+            effects += self._publish_idle(folded.record.version)
         effects += self._apply_all()
         self._forget()
         return effects
+
+    def _publish_idle(self, version: int) -> list[Effect]:
+        """Publish a version that was applied before it became a publish point."""
+        current = [owned for owned in self.owned.values() if owned.is_loaded and owned.version == version]
+        effects = [effect for owned in current for effect in self._published(owned, version)]
+        return [*effects, self._server_state()] if effects else []
 
     def _repeat(self) -> list[Effect]:
         """Say again what the ledger does not yet hold: a new coordinator knows nothing of it."""
@@ -276,7 +285,7 @@ class ShardServer:
         owned.version = record.version
         for use in record.uses:
             owned.held.pop((use.group, use.clock), None)
-        return self._published(owned, record.version) if record.publish else []
+        return self._published(owned, record.version) if record.version in self._state.publish_points else []
 
     @staticmethod
     def _terms(

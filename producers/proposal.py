@@ -13,6 +13,7 @@ from driftline.schemas.keys import snapshot_key
 from driftline.schemas.layout import Layout
 from driftline.schemas.records import NO_HASH, Proposal, Snapshot
 from driftline.schemas.run_config import RunConfig
+from driftline.schemas.run_config_json import run_config_to_json
 from driftline.schemas.tensors import encode_fp32
 
 
@@ -50,7 +51,7 @@ def propose(offer: Offer, run: bytes, worker: str, incarnation: bytes) -> Propos
         run=run,
         worker=worker,
         incarnation=incarnation,
-        config=offer.config.to_json(),
+        config=run_config_to_json(offer.config),
         layout=offer.layout.to_json(),
         shards=tuple(digests),
     )

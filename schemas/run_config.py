@@ -1,20 +1,18 @@
 """The frozen configuration of a run, as `RunStart` records it.
 
-It travels as canonical JSON (sorted keys, no spaces), so that equal settings have equal bytes. Everything that decides
-numbers is in here; what only decides where and how fast (addresses, log levels) is not.
+Everything that decides numbers is in here; what only decides where and how fast (addresses, log levels) is not. Its
+form in the log is that of `driftline.schemas.run_config_json`.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from driftline.broker.topics import check_run_name
 from driftline.errors import ConfigError, UsageError
-from driftline.schemas import canonical_json
+from driftline.schemas.consistency import Consistency, consistency_problems
+from driftline.schemas.schedule import Schedule, schedule_problems
 
-MODES = ("sync",)
 TOP_SEED = 2**63 - 1
 MIN_TICK_S = 0.01
 MAX_TICK_S = 3600
@@ -34,8 +32,8 @@ class RunConfig:
 
     Attributes:
         name: the run's name, part of its topic names.
-        mode: how drift is bounded; ``sync`` is ssp with staleness 0.
-        staleness: versions by which the fastest group may be ahead of the slowest, s ≥ 0.
+        consistency: how far training may drift from lock-step.
+        schedule: of the learning rates, by version.
         workers: how many workers must be ready before version 1 can be made.
         steps: the run ends at this version.
         seed: of data order and of everything random in workers.
@@ -49,8 +47,8 @@ class RunConfig:
     """
 
     name: str
-    mode: str = "sync"
-    staleness: int = 0
+    consistency: Consistency = field(default_factory=Consistency)
+    schedule: Schedule = field(default_factory=Schedule)
     workers: int
     steps: int
     seed: int = 0
@@ -62,46 +60,6 @@ class RunConfig:
     tick_interval_s: float = 0.25
     gone_after_ticks: int = 12
 
-    def to_json(self) -> str:
-        """Canonical JSON: equal settings give equal bytes, also where one holds 1 and the other 1.0 for a number.
-
-        For a configuration that `check` lets through.
-        """
-        return canonical_json.write(_plain(self))
-
-
-def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """Return one line a setting that differs, with both values; empty when equal."""
-    left, right = _plain(ours), _plain(theirs)
-    return [f"{key}: {left[key]!r} here, {right[key]!r} in the run" for key in left if left[key] != right[key]]
-
-
-def run_config_from_json(text: str) -> RunConfig:
-    """Parse and check the JSON of a configuration; numbers of the rule come back as floats.
-
-    Raises:
-        ConfigError: lists every problem found.
-    """
-    raw = canonical_json.parse_object("the run's configuration", text)
-    problems = _unknown_or_missing(raw)
-    if "rule" in raw:
-        problems += _misshapen_rule(raw["rule"])
-    if problems:
-        raise ConfigError(problems)
-    rule = RuleConfig(name=raw["rule"]["name"], groups=tuple(raw["rule"]["groups"]))
-    config = RunConfig(**{**raw, "rule": rule})
-    check(config)
-    numbers = tuple({key: _real(value) for key, value in group.items()} for group in rule.groups)
-    rule = RuleConfig(name=rule.name, groups=numbers)
-    return dataclasses.replace(config, rule=rule, tick_interval_s=_real(config.tick_interval_s))
-
-
-def _unknown_or_missing(raw: Mapping[str, Any]) -> list[str]:
-    known = {field.name: field for field in dataclasses.fields(RunConfig)}
-    unknown = [f"{key}: unknown setting" for key in raw if key not in known]
-    required = [name for name, field in known.items() if field.default is dataclasses.MISSING]
-    return unknown + [f"{name}: missing" for name in required if name not in raw]
-
 
 def check(config: RunConfig) -> None:
     """Check every value.
@@ -110,7 +68,6 @@ def check(config: RunConfig) -> None:
         ConfigError: lists every problem found, each with the valid range.
     """
     problems = [
-        *_check_int("staleness", config.staleness, 0, 1_000_000),
         *_check_int("workers", config.workers, 1, 10_000),
         *_check_int("steps", config.steps, 1, 2**53),
         *_check_int("seed", config.seed, 0, TOP_SEED),
@@ -120,15 +77,13 @@ def check(config: RunConfig) -> None:
         *_check_int("max_unsettled", config.max_unsettled, 1, 1_000),
         *_check_int("gone_after_ticks", config.gone_after_ticks, 2, 1_000_000),
     ]
-    if config.mode not in MODES:
-        problems.append(f"mode: {config.mode!r} is not one of {', '.join(MODES)}")
-    if config.mode == "sync" and isinstance(config.staleness, int) and config.staleness > 0:
-        problems.append(f"staleness: {config.staleness!r} contradicts mode sync, which is staleness 0")
-    if not (_is_number(config.tick_interval_s) and MIN_TICK_S <= config.tick_interval_s <= MAX_TICK_S):
+    if not (is_number(config.tick_interval_s) and MIN_TICK_S <= config.tick_interval_s <= MAX_TICK_S):
         problems.append(
             f"tick_interval_s: {config.tick_interval_s!r} is not a number of seconds from {MIN_TICK_S} to {MAX_TICK_S}"
         )
     problems += _check_name(config.name) + _check_rule(config.rule)
+    problems += [f"consistency.{problem}" for problem in consistency_problems(config.consistency)]
+    problems += [f"schedule.{problem}" for problem in schedule_problems(config.schedule)]
     if problems:
         raise ConfigError(problems)
 
@@ -160,38 +115,16 @@ def _check_rule(rule: RuleConfig) -> list[str]:
         problems += [
             f"rule.groups[{index}].{key}: {value!r} is not a finite number"
             for key, value in group.items()
-            if not _is_number(value)
+            if not is_number(value)
         ]
     return problems
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Say whether a value is a finite int or float, and no bool."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
         return math.isfinite(value)
     except OverflowError:  # an int beyond float64
         return False
-
-
-def _real(number: float) -> float:
-    """Return a number in the one spelling that canonical JSON knows: 1 as 1.0, and -0.0 as 0.0."""
-    return float(number) + 0.0
-
-
-def _plain(config: RunConfig) -> dict[str, Any]:
-    plain = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    groups = [{key: _real(value) for key, value in group.items()} for group in config.rule.groups]
-    plain["rule"] = {"name": config.rule.name, "groups": groups}
-    plain["tick_interval_s"] = _real(config.tick_interval_s)
-    return plain
-
-
-def _misshapen_rule(raw: object) -> list[str]:
-    if not (isinstance(raw, dict) and set(raw) == {"name", "groups"} and isinstance(raw["groups"], list)):
-        return [f"rule: needs a name and groups, got {raw!r}"]
-    return [
-        f"rule.groups[{index}]: {group!r} is no object of names and numbers"
-        for index, group in enumerate(raw["groups"])
-        if not isinstance(group, dict)
-    ]

@@ -1,5 +1,6 @@
 """Which processes a run on one machine is made of, and their command lines."""
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,8 +45,7 @@ class Plan:
             "--name": name,
             "--workers": settings.workers,
             length[0]: length[1],
-            "--mode": settings.mode,
-            "--staleness": settings.staleness,
+            **_bound_options(settings),
             "--seed": settings.seed,
             "--partitions": settings.partitions,
         }
@@ -59,3 +59,19 @@ class Plan:
 
     def _tied(self) -> list[str]:
         return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
+
+
+ALWAYS_SAID = ("mode", "staleness", "buffer", "weighting")
+"""Bounds whose default on the command line depends on others."""
+
+
+def _bound_options(settings: RunSettings) -> dict[str, object]:
+    """Return the options that say how drift is bounded and rates change, as far as they are not the usual ones."""
+    names = {"max_age_s": "max_age", "final": "final_rate"}
+    chosen = {
+        names.get(field.name, field.name): getattr(section, field.name)
+        for section in (settings.consistency, settings.schedule)
+        for field in dataclasses.fields(section)
+        if field.name in ALWAYS_SAID or getattr(section, field.name) != field.default
+    }
+    return {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}

@@ -1,9 +1,11 @@
 """What a worker wants the run to be: the settings that a person chooses, before model and optimizer are known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from driftline.errors import UsageError
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.run_config import RuleConfig, RunConfig, check
+from driftline.schemas.schedule import Schedule
 from driftline.training.data import steps_for_epochs
 
 
@@ -16,8 +18,8 @@ class RunSettings:
         workers: how many workers must be ready before version 1.
         steps: the version at which the run ends; None with ``epochs``.
         epochs: passes over the data instead of steps.
-        mode: ``sync`` in this release.
-        staleness: versions, 0 in mode ``sync``.
+        consistency: how far training may drift from lock-step.
+        schedule: of the learning rates.
         seed: of model, data order and everything random.
         partitions: of the sharded topics.
     """
@@ -26,8 +28,8 @@ class RunSettings:
     workers: int = 3
     steps: int | None = None
     epochs: int | None = None
-    mode: str = "sync"
-    staleness: int = 0
+    consistency: Consistency = field(default_factory=Consistency)
+    schedule: Schedule = field(default_factory=Schedule)
     seed: int = 0
     partitions: int = 4
 
@@ -48,8 +50,8 @@ class RunSettings:
             steps = steps_for_epochs(samples, max(self.workers, 1), batch_size, self.epochs or 0)
         config = RunConfig(
             name=self.run,
-            mode=self.mode,
-            staleness=self.staleness,
+            consistency=self.consistency,
+            schedule=self.schedule,
             workers=self.workers,
             steps=steps,
             seed=self.seed,

@@ -32,7 +32,12 @@ from driftline.schemas.effects import (
 )
 from driftline.schemas.layout import layout_differences
 from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
-from driftline.schemas.run_config import differences
+from driftline.schemas.run_config import RunConfig
+from driftline.schemas.run_config_json import differences
+
+
+FINAL_MODEL_S = 10.0
+"""Seconds to wait for the parameters of the last version after the run has ended."""
 
 
 class Phase(Enum):
@@ -68,6 +73,9 @@ class WorkerSession:
         self._proposed: Proposed | None = None
         self._unsettled: dict[int, Contribution | Skip] = {}
         self._next_beat_s = 0.0
+        self._now_s = 0.0
+        self._newest_since_s = 0.0
+        self._ended_at_s: float | None = None
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
@@ -94,7 +102,7 @@ class WorkerSession:
                 folded, effects = self.reader.on_ledger(event)
                 return effects + self._on_ledger(folded)
             case Received(stream=Stream.PARAMETERS):
-                return self._ready() if self.reader.on_parameters(event) else []
+                return self._on_new_model() if self.reader.on_parameters(event) else []
             case CaughtUp():
                 effects = self.reader.on_caught_up(event)
                 return effects + (self._opened() if event.stream is Stream.LEDGER else [])
@@ -102,8 +110,13 @@ class WorkerSession:
                 self.counters["sends_failed"] += 1
                 return [event.send]  # the same bytes again: a clock is spent at its first byte
             case Timer():
-                return self._beat(event.now_s)
+                self._now_s = event.now_s
+                return self._beat(event.now_s) + self._over()
         return []
+
+    def _on_new_model(self) -> list[Effect]:
+        self._newest_since_s = self._now_s
+        return self._ready() + self._over()
 
     # -- ledger ------------------------------------------------------------------------------------------------------
 
@@ -170,12 +183,23 @@ class WorkerSession:
         return [Send(Stream.EVENTS, 0, encode(ready))]
 
     def _over(self) -> list[Effect]:
-        if self.state.ended is not None:
-            return [Finish(self.state.ended.reason, self.state.ended.failure)]
+        ended = self.state.ended
+        if ended is not None:
+            return [] if self._lacks_final_model() else [Finish(ended.reason, ended.failure)]
         mine = self.state.joined.get((self.name, self.incarnation))
         if mine is not None and mine in self.state.removed:
             return [Finish("removed", f"worker {self.name!r} was removed from the run: {self.state.removed[mine]}")]
         return []
+
+    def _lacks_final_model(self) -> bool:
+        """Whether a run that ended well still owes us its last parameters, which come by another topic."""
+        ended, newest = self.state.ended, self.reader.follower.newest
+        if ended is None or ended.failure:
+            return False
+        if self._ended_at_s is None:
+            self._ended_at_s = self._now_s
+        behind = newest is None or newest.version < ended.version
+        return behind and self._now_s - self._ended_at_s < FINAL_MODEL_S
 
     def _is_settled(self, event: Contribution | Skip) -> bool:
         return self.state.is_settled(event.group, event.clock)
@@ -205,18 +229,33 @@ class WorkerSession:
         group, newest, config = self.group, self.reader.follower.newest, self.state.config
         if group is None or newest is None or config is None or self.finished is not None or self._is_last():
             return None
-        allowed = policy.may_start(
+        return newest if self._rule_allows(config, newest) and not self._is_too_old(config, newest) else None
+
+    def _rule_allows(self, config: RunConfig, newest: Model) -> bool:
+        bounds, k = config.consistency, config.max_unsettled
+        if not bounds.closes_by_clock:
+            on_newest = sum(event.base_version >= newest.version for event in self._unsettled.values())
+            return policy.count_starts(since_base=on_newest, unsettled=len(self._unsettled), bounds=bounds, k=k)
+        return policy.clock_starts(
             pace=self.pace,
-            low_settled=min(one.settled_pace for one in self.state.groups.values()),
+            settled=[one.settled_pace for one in self.state.groups.values()],
             published=newest.version,
             unsettled=len(self._unsettled),
-            staleness=config.staleness,
-            limit=config.max_unsettled,
+            bounds=bounds,
+            k=k,
         )
-        return newest if allowed else None
+
+    def _is_too_old(self, config: RunConfig, newest: Model) -> bool:
+        """Whether newer versions exist and this one has been here for longer than it may be computed on."""
+        limit_s = config.consistency.max_age_s
+        return limit_s > 0 and self.state.version > newest.version and self._now_s - self._newest_since_s > limit_s
 
     def _is_last(self) -> bool:
-        return self.state.config is not None and self.pace >= self.state.config.steps
+        """Whether another clock could not become part of any version."""
+        config = self.state.config
+        if config is None:
+            return False
+        return (self.pace if config.consistency.closes_by_clock else self.state.version) >= config.steps
 
     def waiting_for(self) -> str:
         """Say in words what the next clock waits for, and whom."""
@@ -278,7 +317,7 @@ class WorkerSession:
 
     def _beat(self, now_s: float) -> list[Effect]:
         start, config = self.state.start, self.state.config
-        if start is None or config is None or now_s < self._next_beat_s:
+        if start is None or config is None or self.state.ended is not None or now_s < self._next_beat_s:
             return []
         self._next_beat_s = now_s + config.tick_interval_s
         newest = self.reader.follower.newest

@@ -134,7 +134,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         digest_version=newest,
         head=state.chain.head.hex(),
         term=state.chain.term,
-        mode=None if config is None else config.mode,
+        mode=None if config is None else config.consistency.mode,
         topology=None if config is None else TOPOLOGY,
         seed=None if config is None else config.seed,
         ended=_ending(state),

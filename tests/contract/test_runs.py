@@ -11,6 +11,7 @@ from driftline.consumers.follower import Model
 from driftline.consumers.shell import Shell
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.effects import CaughtUp, Effect, Input, Read
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.run_config import RuleConfig, RunConfig
@@ -21,15 +22,23 @@ LEARNING_RATE = 0.1
 FloatArray = npt.NDArray[np.float32]
 
 
-def sgd_offer(run: str, workers: int, steps: int, elements: int = 10) -> Offer:
+def sgd_offer(run: str, workers: int, steps: int, elements: int = 10, bounds: Consistency | None = None) -> Offer:
     layout = Layout((Segment("weight", (), (elements,), "float32", "parameter", 0, 0),), 4)
     rule = RuleConfig(name="sgd", groups=({"lr": LEARNING_RATE},))
-    config = RunConfig(name=run, workers=workers, steps=steps, rule=rule, tick_interval_s=0.05)
+    config = RunConfig(
+        name=run, workers=workers, steps=steps, rule=rule, consistency=bounds or Consistency(), tick_interval_s=0.05
+    )
     return Offer(config=config, layout=layout, masters=np.zeros(elements, np.float32))
 
 
 def ones(_: str, model: Model, cursor: int) -> Gradient:
     return Gradient(flat=np.ones_like(model.flat), presence=[True], weight=32.0, loss=1.0, cursor=cursor)
+
+
+def noise(worker: str, model: Model, cursor: int) -> Gradient:
+    rng = np.random.default_rng([*worker.encode(), cursor])
+    flat = rng.standard_normal(model.flat.size).astype(np.float32)
+    return Gradient(flat=flat, presence=[True], weight=float(rng.integers(1, 9)), loss=1.0, cursor=cursor)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
@@ -109,6 +118,63 @@ def weights(outcome: Outcome) -> FloatArray:
 
 def failures(outcome: Outcome) -> set[str]:
     return {finish.failure for finish in outcome.finishes.values() if finish.failure}
+
+
+BOUNDS = {
+    "ssp": Consistency(mode="ssp", staleness=2),
+    "ssp-drop": Consistency(mode="ssp", staleness=1, drop_slowest=1),
+    "buffered": Consistency(mode="buffered", buffer=2, ahead=1),
+    "async": Consistency(mode="async", buffer=1, weighting="inverse"),
+    "damp": Consistency(mode="async", buffer=1, max_staleness=1, on_stale="damp"),
+}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
+def test_every_mode_reaches_its_last_version_and_keeps_its_bounds(lab: Lab, bounds: Consistency) -> None:
+    offer = sgd_offer(lab.unique("mode"), 3, steps=12, bounds=bounds)
+    outcome = run_in_process(lab.broker, offer, names(3), ones, servers=2, pauses={"worker-2": 0.05})
+    assert failures(outcome) == set()
+    assert outcome.state.version == 12
+    assert set(outcome.state.states) == outcome.state.publish_points
+    staleness = outcome.state.totals.staleness
+    assert max(staleness) <= (bounds.tolerated if bounds.tolerated is not None and bounds.on_stale == "reject" else 99)
+    assert np.isfinite(weights(outcome)).all()
+
+
+def test_ssp_without_staleness_is_sync_to_the_bit(lab: Lab) -> None:
+    plain = run_in_process(lab.broker, sgd_offer(lab.unique("sync"), 3, steps=6), names(3), noise, servers=2)
+    bounds = Consistency(mode="ssp", staleness=0)
+    ssp = run_in_process(lab.broker, sgd_offer(lab.unique("ssp0"), 3, steps=6, bounds=bounds), names(3), noise)
+    assert ssp.state.states[6].state == plain.state.states[6].state
+
+
+@pytest.mark.parametrize("staleness", [1, 2, 4])
+def test_a_slow_worker_is_left_behind_by_exactly_the_staleness(lab: Lab, staleness: int) -> None:
+    spread: list[int] = []
+
+    def watched(worker: str, model: Model, cursor: int) -> Gradient:
+        paces[worker] = cursor
+        if len(paces) == 3:
+            spread.append(max(paces.values()) - min(paces.values()))
+        return ones(worker, model, cursor)
+
+    paces: dict[str, int] = {}
+    bounds = Consistency(mode="ssp", staleness=staleness)
+    offer = sgd_offer(lab.unique("slow"), 3, steps=10, bounds=bounds)
+    outcome = run_in_process(lab.broker, offer, names(3), watched, pauses={"worker-0": 0.2})
+    assert failures(outcome) == set()
+    # A start at pace low + s, where the slow worker's own last start was at low - 1: the bound, and it is reached.
+    assert max(spread) == staleness + 1
+    assert max(outcome.state.totals.staleness) <= 2 * staleness
+
+
+def test_an_idle_head_is_published(lab: Lab) -> None:
+    """In async a version may be applied without being sent; the last one always is, and workers wait for none."""
+    offer = sgd_offer(lab.unique("idle"), 2, steps=15, bounds=BOUNDS["async"])
+    outcome = run_in_process(lab.broker, offer, names(2), ones)
+    assert max(outcome.state.publish_points) == 15
+    assert outcome.model is not None
+    assert outcome.model.version == 15
 
 
 def test_a_reading_that_is_restarted_hears_nothing_of_the_reading_before(lab: Lab) -> None:

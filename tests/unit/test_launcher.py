@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.memory import MemoryBroker
+from driftline.cli.options import take_run_words
+from driftline.cli.worker import worker
+from driftline.config.problems import Problems
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.effects import Finish
+from driftline.schemas.schedule import Schedule
 from driftline.training import launcher as module
 from driftline.training.background import Background
 from driftline.training.launcher import Launcher
@@ -157,12 +162,29 @@ def test_the_command_lines_hold_every_setting_and_no_property() -> None:
     )
     words = " ".join(plan.worker_command("worker-1")[1:])
     assert words == (
-        "-m driftline worker --run r --name worker-1 --workers 2 --epochs 5 --mode sync --staleness 0 --seed 7 "
-        "--partitions 8 --set channels=4 --bootstrap-servers h:1 --stop-with-stdin -- digits"
+        "-m driftline worker --run r --name worker-1 --workers 2 --epochs 5 --mode sync --staleness 0 "
+        "--buffer 0 --weighting none --seed 7 --partitions 8 --set channels=4 --bootstrap-servers h:1 "
+        "--stop-with-stdin -- digits"
     )
     assert plan.server_command("server-1")[2:] == [
         *("driftline", "server", "r", "--name", "server-1", "--bootstrap-servers", "h:1", "--stop-with-stdin")
     ]
+
+
+def test_the_command_line_of_a_worker_reads_back_as_the_same_settings() -> None:
+    """Bounds and schedule included, whatever the mode makes of a word that is left out."""
+    for bounds in (
+        Consistency(mode="ssp", staleness=3, drop_slowest=1, max_staleness=4, on_stale="damp"),
+        Consistency(mode="async", buffer=1, weighting="none", max_age_s=2.5),
+        Consistency(mode="buffered", buffer=4, ahead=2, weighting="polynomial", exponent=1.5),
+    ):
+        settings = RunSettings(
+            run="r", steps=9, consistency=bounds, schedule=Schedule(warmup=3, decay="cosine", final=0.1)
+        )
+        plan = Plan(task="digits", settings=settings, servers=(), workers=("w",), bootstrap_servers="h:1", logs=Path())
+        with worker.make_context("worker", plan.worker_command("w")[4:]) as context:
+            words = {name: value for name, value in context.params.items() if name not in ("task", "run")}
+            assert take_run_words(words).read("r", Problems()) == settings
 
 
 # -- names -----------------------------------------------------------------------------------------------------------

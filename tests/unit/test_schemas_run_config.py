@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from driftline.errors import ConfigError
-from driftline.schemas.run_config import RuleConfig, RunConfig, check, differences, run_config_from_json
+from driftline.schemas.consistency import Consistency
+from driftline.schemas.run_config import RuleConfig, RunConfig, check
+from driftline.schemas.run_config_json import differences, run_config_from_json, run_config_to_json
 
 CONFIG = RunConfig(
     name="digits",
@@ -19,10 +21,10 @@ CONFIG = RunConfig(
 
 def test_round_trip() -> None:
     """Settings come back equal, and to the same bytes."""
-    text = CONFIG.to_json()
+    text = run_config_to_json(CONFIG)
     back = run_config_from_json(text)
     assert back == CONFIG
-    assert back.to_json() == text
+    assert run_config_to_json(back) == text
     assert differences(back, CONFIG) == []
 
 
@@ -35,12 +37,12 @@ def test_equal_settings_have_equal_bytes() -> None:
         CONFIG, tick_interval_s=1.0, rule=RuleConfig(name="sgd", groups=({"momentum": -0.0, "lr": 1.0},))
     )
     assert one == two
-    assert one.to_json() == two.to_json()
+    assert run_config_to_json(one) == run_config_to_json(two)
 
 
 def test_rule_numbers_come_back_as_floats() -> None:
     """Whatever JSON wrote, the rule gets floats."""
-    raw = json.loads(CONFIG.to_json())
+    raw = json.loads(run_config_to_json(CONFIG))
     raw["rule"]["groups"] = [{"lr": 1}]
     raw["tick_interval_s"] = 1
     config = run_config_from_json(json.dumps(raw))
@@ -65,12 +67,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": ""}, "name: run name '' is not usable"),
     ({"name": "a.b"}, "name: run name 'a.b' is not usable"),
     ({"name": 3}, "name: 3 is no text"),
-    ({"mode": "bsp"}, "mode: 'bsp' is not one of sync"),
-    ({"mode": ["sync"]}, "mode: ['sync'] is not one of sync"),
-    ({"staleness": -1}, "staleness: -1 is not a whole number from 0 to 1000000"),
-    ({"staleness": 1}, "staleness: 1 contradicts mode sync"),
-    ({"staleness": 1.5}, "staleness: 1.5 is not a whole number"),
-    ({"staleness": None}, "staleness: None is not a whole number"),
+    ({"consistency": {"mode": "bsp"}}, "consistency.mode: 'bsp' is not one of sync, ssp, buffered, async"),
+    ({"consistency": {"mode": ["sync"]}}, "consistency.mode: ['sync'] is not one of sync"),
+    ({"consistency": "sync"}, "consistency: 'sync' is no object of settings"),
+    ({"consistency": {"stalenes": 1}}, "consistency.stalenes: unknown setting"),
+    ({"consistency": {"mode": "buffered"}}, "consistency.buffer: mode buffered needs the number"),
+    ({"consistency": {"weighting": "x"}}, "consistency.weighting: 'x' is not one of none, inverse, polynomial"),
+    ({"consistency": {"exponent": "1"}}, "consistency.exponent: '1' is not a finite number"),
+    ({"schedule": {"warmup": -1}}, "schedule.warmup: -1 is not a whole number of versions"),
+    ({"schedule": {"decay": "step"}}, "schedule.decay: 'step' is not one of none, linear, cosine"),
+    ({"consistency": {"staleness": -1}}, "consistency.staleness: -1 is not a whole number from 0 to 1000000"),
+    ({"consistency": {"staleness": 1}}, "consistency.staleness: 1 contradicts mode sync"),
+    ({"consistency": {"staleness": 1.5}}, "consistency.staleness: 1.5 is not a whole number"),
+    ({"consistency": {"staleness": None}}, "consistency.staleness: None is not a whole number"),
     ({"workers": 0}, "workers: 0 is not a whole number from 1 to 10000"),
     ({"workers": True}, "workers: True is not a whole number"),
     ({"workers": "2"}, "workers: '2' is not a whole number"),
@@ -105,7 +114,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("change", "problem"), WRONG, ids=[problem for _, problem in WRONG])
 def test_wrong_settings(change: dict[str, Any], problem: str) -> None:
     """The problem names the setting, the value and the valid range; there is no other problem."""
-    raw = {**json.loads(CONFIG.to_json()), **change}
+    raw = {**json.loads(run_config_to_json(CONFIG)), **change}
     with pytest.raises(ConfigError) as refused:
         run_config_from_json(json.dumps(raw))
     assert len(refused.value.problems) == 1
@@ -116,7 +125,7 @@ def test_all_problems_at_once() -> None:
     """Nobody has to fix settings one start at a time."""
     rule = RuleConfig(name="", groups=({"lr": float("nan")},))
     with pytest.raises(ConfigError) as refused:
-        check(dataclasses.replace(CONFIG, workers=0, steps=0, mode="x", rule=rule))
+        check(dataclasses.replace(CONFIG, workers=0, steps=0, consistency=Consistency(mode="x"), rule=rule))
     assert len(refused.value.problems) == 5
 
 

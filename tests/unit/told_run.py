@@ -27,6 +27,7 @@ from driftline.schemas.records import (
     Version,
 )
 from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run_config_json import run_config_to_json
 
 UUID = bytes(range(16))
 FIRST, SECOND = b"1" * 16, b"2" * 16
@@ -65,7 +66,7 @@ class Ledger:
             RunStart,
             run=UUID,
             name="told",
-            config=CONFIG.to_json(),
+            config=run_config_to_json(CONFIG),
             layout=LAYOUT.to_json(),
             layout_fingerprint=LAYOUT.fingerprint(),
             partitions=4,

@@ -68,20 +68,67 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object (the last line).")(command)
 
 
+def bound_options(command: Command) -> Command:
+    """Add the options that say how drift is bounded, and how learning rates change."""
+    return _all(
+        command,
+        click.option(
+            "--mode", default="sync", metavar="MODE", show_default=True,
+            help="How drift is bounded: sync (lock-step), ssp (up to --staleness versions), buffered (a version for "
+            "every --buffer contributions), async (a version for each).",
+        ),
+        click.option(
+            "--staleness", metavar="S", help="ssp: versions by which the fastest may be ahead. Default: 2."
+        ),
+        click.option(
+            "--drop-slowest", default="0", metavar="B", show_default=True,
+            help="sync, ssp: do not wait for the B slowest workers.",
+        ),
+        click.option("--buffer", metavar="K", help="buffered: contributions that make a version."),
+        click.option(
+            "--ahead", default="0", metavar="N", show_default=True,
+            help="buffered, async: clocks that a worker may spend on one version; 0 for any number.",
+        ),
+        click.option(
+            "--weighting", metavar="HOW",
+            help="What stale work counts for: none, inverse (1/(1+t)) or polynomial ((1+t)^-exponent). Default: "
+            "inverse if nothing else bounds how stale it gets.",
+        ),
+        click.option("--exponent", default="0.5", metavar="A", show_default=True, help="Of the polynomial weighting."),
+        click.option("--max-staleness", metavar="T", help="Versions beyond which a contribution is --on-stale."),
+        click.option(
+            "--on-stale", default="reject", metavar="WHAT", show_default=True,
+            help="Reject contributions that are too stale, or damp them.",
+        ),
+        click.option(
+            "--max-age", default="0", metavar="SECONDS", show_default=True,
+            help="Do not compute on parameters older than this while there are newer ones; 0 for no limit.",
+        ),
+        click.option(
+            "--warmup", default="0", metavar="V", show_default=True,
+            help="Versions over which learning rates rise to their full size.",
+        ),
+        click.option(
+            "--decay", default="none", metavar="HOW", show_default=True,
+            help="How they fall from there to the last version: none, linear or cosine.",
+        ),
+        click.option(
+            "--final-rate", default="0", metavar="F", show_default=True,
+            help="Share of the learning rates that is left at the last version.",
+        ),
+    )  # fmt: skip
+
+
 def run_options(command: Command) -> Command:
     """Add the settings of a run that a person chooses."""
     return _all(
         command,
+        bound_options,
         click.option(
             "--workers", default="3", metavar="N", show_default=True, help="Workers that version 1 waits for."
         ),
         click.option("--steps", metavar="V", help="End at this version. Default: 300, unless --epochs is given."),
         click.option("--epochs", metavar="E", help="End after so many passes over the data instead."),
-        click.option("--mode", default="sync", metavar="MODE", show_default=True, help="How drift is bounded: sync."),
-        click.option(
-            "--staleness", default="0", metavar="S", show_default=True,
-            help="Versions by which the fastest worker may be ahead; 0 in mode sync.",
-        ),
         click.option(
             "--seed", default="0", metavar="S", show_default=True, help="Of model, data order and everything random."
         ),
@@ -139,9 +186,12 @@ def connect(options: dict[str, Any]) -> "Connection":
 
 def take_run_words(options: dict[str, Any]) -> "RunWords":
     """Take the settings of a run out of a command's options."""
-    from driftline.config.run import RunWords  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.bounds import BoundWords  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.run import RunWords  # noqa: PLC0415
 
-    return RunWords(**{name: options.pop(name) for name in RunWords.__slots__})
+    bounds = BoundWords(**{name: options.pop(name) for name in BoundWords.__slots__})
+    names = [name for name in RunWords.__slots__ if name != "bounds"]
+    return RunWords(bounds=bounds, **{name: options.pop(name) for name in names})
 
 
 def say(line: str) -> None:

@@ -9,6 +9,7 @@ from driftline.errors import ConfigError, UsageError
 T = TypeVar("T")
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MAX_DIGITS = 40
 """More than that is no number that anybody means, and Python itself refuses to read very long ones."""
 
@@ -40,6 +41,14 @@ class Problems:
             return number
         said = f"{zero}: give" if number == 0 and zero else f"{_short(text)!r} is not"
         self.found.append(f"{option}: {said} a whole number from {low} to {high}")
+        return low
+
+    def real(self, option: str, text: str, low: float, high: float) -> float:
+        """Read a number from ``low`` to ``high``."""
+        number = float(text) if _REAL.fullmatch(text) and len(text) <= _MAX_DIGITS else None
+        if number is not None and low <= number <= high:
+            return number
+        self.found.append(f"{option}: {_short(text)!r} is not a number from {low:g} to {high:g}")
         return low
 
     def check(self) -> None:

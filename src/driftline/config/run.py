@@ -1,20 +1,18 @@
 """From the words of a command line to the settings of a run."""
 
-import difflib
 from dataclasses import dataclass
 
 from driftline.broker.topics import check_run_name
+from driftline.config.bounds import BoundWords
 from driftline.config.problems import Problems
 from driftline.errors import UsageError
-from driftline.schemas.run_config import MODES, TOP_SEED
+from driftline.schemas.run_config import TOP_SEED
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import load_task
 from driftline.training.tasks import BUILT_IN
 
 DEFAULT_STEPS = 300
-_LATER_MODES = ("ssp", "async", "buffered", "allreduce")
 _MAX_WORKERS = 10_000
-_MAX_STALENESS = 1_000_000
 _MAX_STEPS = 2**53
 _MAX_EPOCHS = 1_000_000
 _MAX_PARTITIONS = 1_000
@@ -27,23 +25,21 @@ class RunWords:
     workers: str
     steps: str | None
     epochs: str | None
-    mode: str
-    staleness: str
+    bounds: BoundWords
     seed: str
     partitions: str
 
     def read(self, run: str, problems: Problems) -> RunSettings:
         """Return the settings, or anything at all once ``problems`` has grown."""
         steps, epochs = self._length(problems)
-        self._check_mode(problems)
         problems.attempt(lambda: check_run_name(run), "")
         return RunSettings(
             run=run,
             workers=problems.whole("--workers", self.workers, 1, _MAX_WORKERS, zero="zero workers compute nothing"),
             steps=steps,
             epochs=epochs,
-            mode=self.mode,
-            staleness=self._staleness(problems),
+            consistency=self.bounds.consistency(problems),
+            schedule=self.bounds.schedule(problems),
             seed=problems.whole("--seed", self.seed, 0, TOP_SEED),
             partitions=problems.whole(
                 "--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero partitions hold nothing"
@@ -58,19 +54,6 @@ class RunWords:
         if self.steps is not None:
             return problems.whole("--steps", self.steps, 1, _MAX_STEPS, zero="zero steps train nothing"), None
         return DEFAULT_STEPS, None
-
-    def _check_mode(self, problems: Problems) -> None:
-        if self.mode in MODES:
-            return
-        later = "is still to come" if self.mode in _LATER_MODES else "is no mode"
-        near = difflib.get_close_matches(self.mode, MODES, n=1)
-        problems.add(f"--mode: {self.mode!r} {later}; {near[0] if near else ', '.join(MODES)} is what there is")
-
-    def _staleness(self, problems: Problems) -> int:
-        staleness = problems.whole("--staleness", self.staleness, 0, _MAX_STALENESS)
-        if staleness and self.mode == "sync":
-            problems.add(f"--staleness: {staleness} contradicts mode sync, which is staleness 0")
-        return staleness
 
 
 def check_task(spec: str) -> None:

@@ -5,7 +5,7 @@ For tests that want every layer but torch and processes.
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from driftline.broker.port import Broker, Start
@@ -44,10 +44,21 @@ def run_in_process(
     compute: Compute,
     *,
     servers: int = 1,
+    pauses: Mapping[str, float] | None = None,
     seed: int = 0,
     timeout_s: float = 60.0,
 ) -> Outcome:
     """Run ``offer`` to its end.
+
+    Args:
+        broker: where; the run's topics are created.
+        offer: what.
+        workers: their names.
+        compute: their gradients.
+        servers: how many.
+        pauses: worker → seconds that each of its clocks takes.
+        seed: of nonces and back-off.
+        timeout_s: how long it may take in all.
 
     Raises:
         WaitTimeout: it did not end within ``timeout_s``; says who is still at work and why.
@@ -56,7 +67,7 @@ def run_in_process(
     admin = broker.admin()
     admin.create(run_topics(offer.config.name, offer.config.partitions))
     admin.close()
-    cast = _Cast(broker, offer, workers, compute, servers, rng)
+    cast = _Cast(broker, offer, workers, compute, servers, pauses or {}, rng)
     try:
         cast.play(time.monotonic() + timeout_s)
         return cast.outcome()
@@ -74,9 +85,12 @@ class _Cast:
         workers: Sequence[str],
         compute: Compute,
         servers: int,
+        pauses: Mapping[str, float],
         rng: random.Random,
     ) -> None:
         self._compute = compute
+        self._pauses = pauses
+        self._busy_until_s: dict[str, float] = {}
         run = offer.config.name
         groups = (
             GroupStream(Stream.DELTAS, "servers", Start.BEGINNING),
@@ -104,8 +118,13 @@ class _Cast:
     def _work(self, name: str, shell: Shell) -> None:
         session = self._sessions.get(name)
         model = None if session is None else session.may_start()
-        if session is not None and model is not None:
-            shell.perform(session.contribute(model, self._compute(name, model, session.pace)))
+        if session is None or model is None:
+            return
+        pause_s = self._pauses.get(name, 0.0)
+        if pause_s and time.monotonic() < self._busy_until_s.setdefault(name, time.monotonic() + pause_s):
+            return
+        self._busy_until_s.pop(name, None)
+        shell.perform(session.contribute(model, self._compute(name, model, session.pace)))
 
     def _waiting(self) -> str:
         return "; ".join(f"{name} waits for {one.waiting_for()}" for name, one in self._sessions.items())

@@ -1,0 +1,100 @@
+"""From the words of a command line to the bounds and the schedule of a run."""
+
+import difflib
+from dataclasses import dataclass
+
+from driftline.config.problems import Problems
+from driftline.schemas.consistency import (
+    MAX_COUNT,
+    MAX_STALENESS,
+    MODES,
+    ON_STALE,
+    WEIGHTINGS,
+    Consistency,
+    consistency_problems,
+)
+from driftline.schemas.schedule import DECAYS, Schedule, schedule_problems
+
+LATER_MODES = ("allreduce",)
+SSP_STALENESS = "2"
+"""Staleness of mode ssp if none is given: enough to hide a worker that is now and then late."""
+
+MAX_VERSIONS = 2**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundWords:
+    """How drift is bounded and rates change, as somebody typed it; None is what was left out."""
+
+    mode: str
+    staleness: str | None
+    drop_slowest: str
+    buffer: str | None
+    ahead: str
+    weighting: str | None
+    exponent: str
+    max_staleness: str | None
+    on_stale: str
+    max_age: str
+    warmup: str
+    decay: str
+    final_rate: str
+
+    def consistency(self, problems: Problems) -> Consistency:
+        """Return the bounds, or anything at all once ``problems`` has grown."""
+        before = len(problems.found)
+        mode = self._mode(problems)
+        late = "-1" if self.max_staleness is None else self.max_staleness
+        one = Consistency(
+            mode=mode,
+            staleness=problems.whole("--staleness", self._staleness(mode), 0, MAX_STALENESS),
+            drop_slowest=problems.whole("--drop-slowest", self.drop_slowest, 0, MAX_COUNT),
+            buffer=problems.whole("--buffer", self._buffer(mode), 0, MAX_COUNT),
+            ahead=problems.whole("--ahead", self.ahead, 0, MAX_COUNT),
+            weighting=_known(problems, "--weighting", self.weighting or self._usual_weighting(mode), WEIGHTINGS),
+            exponent=problems.real("--exponent", self.exponent, 0.0, 100.0),
+            max_staleness=-1 if late == "-1" else problems.whole("--max-staleness", late, 0, MAX_STALENESS),
+            on_stale=_known(problems, "--on-stale", self.on_stale, ON_STALE),
+            max_age_s=problems.real("--max-age", self.max_age, 0.0, 1e9),
+        )
+        if len(problems.found) == before:
+            for problem in consistency_problems(one):
+                problems.add(f"--{problem.replace('_', '-', 1)}")
+        return one
+
+    def schedule(self, problems: Problems) -> Schedule:
+        """Return the schedule, or anything at all once ``problems`` has grown."""
+        one = Schedule(
+            warmup=problems.whole("--warmup", self.warmup, 0, MAX_VERSIONS),
+            decay=_known(problems, "--decay", self.decay, DECAYS),
+            final=problems.real("--final-rate", self.final_rate, 0.0, 1.0),
+        )
+        for problem in schedule_problems(one) if not problems.found else ():
+            problems.add(f"--{problem}")
+        return one
+
+    def _mode(self, problems: Problems) -> str:
+        if self.mode in LATER_MODES:
+            problems.add(f"--mode: {self.mode!r} is still to come; there are {', '.join(MODES)}")
+        return "sync" if self.mode in LATER_MODES else _known(problems, "--mode", self.mode, MODES)
+
+    def _staleness(self, mode: str) -> str:
+        usual = SSP_STALENESS if mode == "ssp" else "0"
+        return usual if self.staleness is None else self.staleness
+
+    def _buffer(self, mode: str) -> str:
+        usual = "1" if mode == "async" else "0"
+        return usual if self.buffer is None else self.buffer
+
+    def _usual_weighting(self, mode: str) -> str:
+        """Stale work counts for less by default where nothing bounds how stale it gets."""
+        return "inverse" if mode in ("async", "buffered") and self.ahead == "0" else "none"
+
+
+def _known(problems: Problems, option: str, word: str, known: tuple[str, ...]) -> str:
+    if word in known:
+        return word
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    problems.add(f"{option}: {word!r} is not known; {hint}")
+    return known[0]
