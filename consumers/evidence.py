@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from driftline.consumers.run_state import RunState
 from driftline.schemas.digests import contribution_root, model_digest, verify_digest
+from driftline.schemas.layout import Layout
 from driftline.schemas.records import (
     Contribution,
     EvaluationReport,
@@ -78,6 +79,7 @@ class Evidence:
         self.offers: dict[Clock, Contribution | Skip] = {}
         self.receipts: dict[Clock, dict[int, ShardReceipt]] = {}
         self.refusals: dict[Clock, str] = {}
+        self._rooted: dict[Clock, bool] = {}
         self.offered_at: dict[Clock, int] = {}
         self.served_ticks = 0
         self.owners: dict[int, Member] = {}
@@ -159,6 +161,7 @@ class Evidence:
         clock = (event.group, event.clock)
         if event.refusal:
             self.refusals.setdefault(clock, event.refusal)
+        self._rooted.pop(clock, None)
         self.receipts.setdefault(clock, {}).update({receipt.shard: receipt for receipt in event.shards})
 
     def _is_wanted(self, group_id: GroupId, clock: int) -> bool:
@@ -235,8 +238,15 @@ class Evidence:
         receipts = self.receipts.get(clock, {})
         if len(receipts) < layout.shard_count:
             return ""
-        root = contribution_root([receipts[shard].digest for shard in range(layout.shard_count)])
-        return "" if root == offer.root else "its deltas do not hash to its root"
+        return "" if self._hashes_to_root(clock, offer, layout) else "its deltas do not hash to its root"
+
+    def _hashes_to_root(self, clock: Clock, offer: Contribution, layout: Layout) -> bool:
+        """Whether the receipts of a covered contribution name the deltas that it was made of; asked again and again."""
+        if clock not in self._rooted:
+            receipts = self.receipts[clock]
+            root = contribution_root([receipts[shard].digest for shard in range(layout.shard_count)])
+            self._rooted[clock] = root == offer.root
+        return self._rooted[clock]
 
     def hear_tick(self, ticks_read: int) -> None:
         """Count a tick for contributions that are not whole, if every partition has an owner that keeps up.
@@ -332,7 +342,7 @@ class Evidence:
     def forget_settled(self) -> None:
         """Drop what the ledger now holds."""
         state = self._state
-        for table in (self.offers, self.offered_at, self.receipts, self.refusals):
+        for table in (self.offers, self.offered_at, self.receipts, self.refusals, self._rooted):
             for clock in [clock for clock in table if state.is_settled(*clock)]:
                 del table[clock]
         self._forget_claims()
