@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "server": ("driftline.cli.server:server", "Serve parameters: apply what workers write."),
     "worker": ("driftline.cli.worker:worker", "Compute gradients for a run."),
     "status": ("driftline.cli.status:status", "Show where a run stands."),
+    "verify": ("driftline.cli.verify:verify", "Prove a run: its log is intact, and gives the recorded bits."),
     "runs": ("driftline.cli.runs:runs", "List the runs that a Kafka holds, or delete one."),
     "broker": ("driftline.cli.broker:broker", "Run a Kafka on this machine, without Docker or Java."),
 }

@@ -1,0 +1,170 @@
+"""One partition of a run, recomputed from version 0 and compared on the way. Partitions need nothing of each other."""
+
+from collections.abc import Iterable, Iterator
+
+from driftline.broker.topics import Stream
+from driftline.consumers.owned import OwnedPartition
+from driftline.consumers.shard import Shard
+from driftline.consumers.snapshot_check import names_version_0, version_0
+from driftline.consumers.verification_deltas import DeltasProof
+from driftline.consumers.verification_findings import INTEGRITY, Finding, Findings
+from driftline.consumers.verification_ledger import LedgerProof
+from driftline.consumers.verification_published import FoundRecord, PublishedProof, ShardDigests
+from driftline.errors import NonFiniteState, Undecodable
+from driftline.schemas.codec import decode
+from driftline.schemas.records import Snapshot, Version
+
+
+class PartitionProof:
+    """Folds one partition. One thread at a time may use it; the ledger's proof, which they share, stays as it is.
+
+    Attributes:
+        findings: of this partition.
+        failure: the version that leaves the finite numbers, and why; None if none does.
+
+    Args:
+        ledger: read to its end, of a run that can be folded.
+        partition: which one.
+    """
+
+    def __init__(self, ledger: LedgerProof, partition: int) -> None:
+        state = ledger.state
+        if state.layout is None:
+            raise AssertionError("only a run that can be folded has partitions")
+        self.owned = OwnedPartition(partition, state.layout)
+        self.deltas = DeltasProof(ledger, self.owned)
+        self.digests = ShardDigests(self.owned)
+        self.published: PublishedProof | None = None
+        self.findings = Findings()
+        self.failure: tuple[int, str] | None = None
+        self.bytes = 0
+        self._ledger = ledger
+        self._cannot_apply = False
+        self._compared = ledger.publish_points | {one.digest.version for one in ledger.recorded}
+
+    @property
+    def version(self) -> int:
+        """The last version that was recomputed; -1 before version 0."""
+        return self.owned.version if self.owned.is_loaded else -1
+
+    def prove(
+        self, snapshots: Iterable[FoundRecord], deltas: Iterable[FoundRecord], parameters: Iterator[FoundRecord]
+    ) -> None:
+        """Read the partition's three streams, each from its beginning to its present end.
+
+        Args:
+            snapshots: read until version 0 is complete.
+            deltas: read to the end.
+            parameters: read alongside, as far as the fold has come.
+        """
+        self._load(snapshots)
+        self.published = PublishedProof(self._ledger, self.owned, self.digests, parameters)
+        if self.owned.is_loaded:
+            self._arrived()
+            self._advance()
+        for offset, value in deltas:
+            self.bytes += len(value or b"")
+            self.deltas.take(offset, value)
+            self._advance()
+        self.published.end()
+        can_go_on = self.owned.is_loaded and self.failure is None and not self._cannot_apply
+        self.deltas.end(self._next_version() if can_go_on else None)
+        self.findings.merge((self.deltas.findings, self.published.findings))
+
+    # -- version 0 ---------------------------------------------------------------------------------------------------
+
+    def _load(self, snapshots: Iterable[FoundRecord]) -> None:
+        broken: dict[int, int] = {}
+        for offset, value in () if self.owned.is_loaded else snapshots:
+            self.bytes += len(value or b"")
+            self._snapshot(offset, value, broken)
+            if self.owned.is_loaded:
+                return
+        missing = sorted(self.owned.wanted - set(self.owned.shards))
+        if missing:
+            self._missing_version_0(missing[0], broken.get(missing[0]))
+
+    def _snapshot(self, offset: int, value: bytes | None, broken: dict[int, int]) -> None:
+        state = self._ledger.state
+        if state.start is None or state.layout is None or state.config is None or value is None:
+            return
+        try:
+            snapshot = decode(value)
+            if not isinstance(snapshot, Snapshot) or not names_version_0(state.start, snapshot):
+                return
+            broken.setdefault(snapshot.shard, offset)
+            masters = version_0(state.start, state.layout, snapshot, value)
+        except Undecodable:
+            return
+        if masters is not None and snapshot.shard in self.owned.wanted:
+            rule = state.config.rule
+            self.owned.shards.setdefault(snapshot.shard, Shard(state.layout, rule, snapshot.shard, masters))
+
+    def _missing_version_0(self, shard: int, offset: int | None) -> None:
+        start = self._ledger.state.start
+        digest = b"" if start is None else start.shards[shard]
+        self.findings.add(
+            Finding(
+                verdict=INTEGRITY,
+                problem="version 0 of a shard cannot be read",
+                stream=Stream.SNAPSHOTS,
+                partition=self.owned.partition,
+                offset=offset,
+                version=0,
+                shard=shard,
+                expected=f"a snapshot with digest {digest.hex()}",
+                found="none" if offset is None else "a record that says so and is another",
+            )
+        )
+
+    # -- versions ----------------------------------------------------------------------------------------------------
+
+    def _next_version(self) -> Version | None:
+        """Return the record of the version behind the present one, if the ledger has it."""
+        version = self.owned.version + 1
+        return self._ledger.state.versions.get(version) if version <= self._ledger.state.version else None
+
+    def _advance(self) -> None:
+        """Apply every version whose deltas are here."""
+        while self.failure is None and not self._cannot_apply and self.owned.is_loaded:
+            record = self._next_version()
+            if record is None or not self.owned.holds_all_of(record):
+                return
+            try:
+                self._apply(record)
+            except NonFiniteState as error:
+                self.failure = (record.version, str(error))
+            except ValueError as error:
+                self._refused(record.version, str(error))
+            else:
+                self._arrived()
+
+    def _apply(self, record: Version) -> None:
+        uses = [use for use in record.uses if use.kind == "delta"]
+        for index, shard in self.owned.shards.items():
+            shard.apply(record.version, self.owned.terms(uses, index), record.learning_rates, record.rho)
+        self.owned.version = record.version
+        for use in uses:
+            self.owned.held.pop((use.group, use.clock), None)
+
+    def _arrived(self) -> None:
+        """The fold stands at another version: compare it."""
+        if self.owned.version in self._compared:
+            self.digests.compute()
+        if self.published is not None:
+            self.published.compare()
+
+    def _refused(self, version: int, reason: str) -> None:
+        self._cannot_apply = True
+        self.findings.add(
+            Finding(
+                verdict=INTEGRITY,
+                problem="a version cannot be applied",
+                stream=Stream.LEDGER,
+                partition=0,
+                offset=self._ledger.version_offsets.get(version),
+                version=version,
+                expected="learning rates and a moment rate that fit the run",
+                found=reason,
+            )
+        )

@@ -1,0 +1,32 @@
+"""Whatever honest processes and disturbed brokers do to a run, its log proves it."""
+
+import pytest
+
+from driftline.broker.topics import Stream
+from driftline.testing.simulation.actors import Cores
+from driftline.testing.simulation.scenario import Fault, scenario
+from driftline.testing.simulation.simulate import _run
+from driftline.testing.simulation.world import World
+from tests.unit.verifiable import Log
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_run_with_every_kind_of_fault_is_proven(seed: int) -> None:
+    """Crashes, zombies, re-sends, rubbish, another run's records, forged void records, conflicting deltas."""
+    world = World(scenario(seed), Cores())
+    _run(world)
+    log = Log({place: [] for place in world.log.ends})
+    for one in world.landed:
+        log.values[one.stream, one.partition].append(one.value)
+    report = log.verify()
+    assert report.first_bad is None, f"seed {seed}: {report.first_bad}"
+    assert report.is_proven
+    assert (report.version, report.ended) == (world.scenario.config.steps, True)
+    assert report.versions == report.equal == report.version + 1
+    assert (report.unproven, report.between, report.unreached) == (0, 0, 0)
+    assert report.counts["removals"] == len(world.promises.ledger.gone)
+    assert report.counts["rejections"] == world.promises.ledger.rejected
+    if world.faults[Fault.VOID_RECORD]:
+        assert report.counts["ledger_void"] > 0
+    deltas = sum(len(values) for (stream, _), values in log.values.items() if stream is Stream.DELTAS)
+    assert deltas == sum(count for name, count in report.counts.items() if name.startswith("deltas_"))

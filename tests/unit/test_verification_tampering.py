@@ -1,0 +1,502 @@
+"""Every change of a log is found, with its place; what only looks like one is not."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.topics import Stream
+from driftline.consumers.follower import Model
+from driftline.consumers.verification import Report, Verifier
+from driftline.consumers.verification_findings import Finding
+from driftline.errors import Undecodable
+from driftline.producers.deltas import Gradient
+from driftline.schemas.codec import decode, encode
+from driftline.schemas.identity import NO_HASH
+from driftline.schemas.records import (
+    Delta,
+    LedgerRecord,
+    Membership,
+    Parameters,
+    PayloadBytes,
+    RunEnd,
+    Snapshot,
+    StateDigest,
+    TermStart,
+    Version,
+)
+from driftline.schemas.tensors import decode_fp32
+from driftline.testing.in_process import run_in_process
+from tests.unit.verifiable import PARTITIONS, Log, compute, offer, trained
+
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def _clean() -> Log:
+    return trained(steps=STEPS)
+
+
+@pytest.fixture
+def log(_clean: Log) -> Log:
+    """A copy of the log of a whole run: 2 workers, 6 versions, 4 shards."""
+    return _clean.copy()
+
+
+def bad(report: Report) -> Finding:
+    """Return the first bad place of a run that is not proven."""
+    assert not report.is_proven
+    assert report.first_bad is not None
+    return report.first_bad
+
+
+def delta_at(log: Log, version: int, shard: int, use: int = 0) -> tuple[int, Delta]:
+    """Find a delta that a version uses; shard s of this model lives in partition s."""
+    record = next(one for _, one in log.find(Stream.LEDGER, 0, Version) if one.version == version)
+    wanted = (record.uses[use].group, record.uses[use].clock)
+    return next((at, one) for at, one in log.find(Stream.DELTAS, shard, Delta) if (one.group, one.clock) == wanted)
+
+
+def changed(payload: PayloadBytes) -> bytes:
+    """Return a payload with other numbers: the second one is another."""
+    numbers = decode_fp32(payload, len(payload) // 4).copy()
+    numbers[1] += np.float32(0.5)
+    return bytes(numbers.tobytes())
+
+
+def third(change: Callable[[Version], Version]) -> Callable[[LedgerRecord], LedgerRecord]:
+    """Return a change of version 3 alone."""
+    return lambda record: change(record) if isinstance(record, Version) and record.version == 3 else record
+
+
+# -- nothing wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_a_clean_run_is_proven_and_every_publish_point_was_compared(log: Log) -> None:
+    report = log.verify()
+    assert report.is_proven
+    assert report.first_bad is None
+    assert (report.version, report.versions, report.equal, report.unproven) == (STEPS, STEPS + 1, STEPS + 1, 0)
+    assert report.counts["deltas_used"] == STEPS * 2 * PARTITIONS
+    assert report.counts["parameters_equal"] == (STEPS + 1) * PARTITIONS
+
+
+def test_a_run_with_several_shards_in_a_partition_is_proven() -> None:
+    big = trained("big", workers=1, steps=2, partitions=2, sizes={"a": 700_000, "b": 500_000})
+    report = big.verify()
+    assert report.is_proven
+    assert report.counts["parameters_equal"] == 3 * 5
+
+
+def test_published_parameters_that_are_gone_are_not_missed(log: Log) -> None:
+    for partition in range(PARTITIONS):
+        del log.values[Stream.PARAMETERS, partition][: partition * 3]
+    assert log.verify().is_proven
+
+
+def test_resent_deltas_and_rubbish_are_counted(log: Log) -> None:
+    for partition in range(PARTITIONS):
+        deltas = log.values[Stream.DELTAS, partition]
+        deltas += [deltas[0], None, b"rubbish", deltas[-1], log.ledger[0]]
+    report = log.verify()
+    assert report.is_proven
+    assert (report.counts["deltas_duplicates"], report.counts["deltas_undecodable"]) == (8, 12)
+
+
+def test_another_valid_delta_of_one_identity_is_an_alarm_and_changes_nothing(log: Log) -> None:
+    offset, delta = delta_at(log, 2, shard=1)
+    log.values[Stream.DELTAS, 1].append(b"")
+    end = len(log.values[Stream.DELTAS, 1]) - 1
+    log.reseal(Stream.DELTAS, 1, end, dataclasses.replace(delta, payload=changed(delta.payload)))
+    report = log.verify()
+    assert report.is_proven
+    (alarm,) = report.alarms
+    assert (alarm.partition, alarm.offset, alarm.first_offset, alarm.shard) == (1, end, offset, 1)
+
+
+def test_a_broken_copy_beside_a_good_one_is_only_counted(log: Log) -> None:
+    for stream, partition in ((Stream.DELTAS, 1), (Stream.PARAMETERS, 2)):
+        values = log.values[stream, partition]
+        values.append(values[3])
+        log.flip(stream, partition, 3)
+    # The good copy of the delta is now behind what its version records, so only the parameters can be healed that way.
+    assert bad(log.verify()).stream is Stream.DELTAS
+    log.flip(Stream.DELTAS, 1, 3)
+    report = log.verify()
+    assert report.is_proven
+    assert report.counts["parameters_unsound"] == 1
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_a_forged_version_that_builds_on_another_head_is_void_wherever_it_stands(log: Log, at: int) -> None:
+    """Readers ignore it, and so does the proof, as long as the ledger goes on behind it or has ended."""
+    forged = next(one for _, one in log.find(Stream.LEDGER, 0, Version))
+    end = len(log.ledger)
+    for place in (at, end):
+        if place > end:
+            continue
+        # Group ids are ledger offsets, so nothing can be put in before the joins.
+        joined, _ = next(log.find(Stream.LEDGER, 0, Membership))
+        copy = log.copy()
+        copy.ledger.insert(max(place, joined + 1), encode(dataclasses.replace(forged, parent=b"x" * 32)))
+        report = copy.verify()
+        assert report.is_proven, report.first_bad
+        assert report.counts["ledger_void"] == 1
+
+
+def test_a_claim_to_reign_that_nobody_stands_behind_is_legal(log: Log) -> None:
+    """A candidate may write its TermStart and die; what the old coordinator then has under way is void."""
+    claim = TermStart(term=2, parent=b"x" * 32, nonce=bytes(16), coordinator="gone", incarnation=bytes(16))
+    log.ledger.append(encode(claim))
+    report = log.verify()
+    assert report.is_proven
+    assert report.term == 2
+
+
+# -- deltas ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "shard", "use"), [(1, 0, 0), (3, 2, 1), (STEPS, 3, 0)])
+def test_a_flipped_bit_in_a_delta_is_found_where_it_is(log: Log, version: int, shard: int, use: int) -> None:
+    offset, delta = delta_at(log, version, shard, use)
+    log.flip(Stream.DELTAS, shard, offset)
+    report = log.verify()
+    found = bad(report)
+    assert (found.verdict, found.stream, found.partition, found.offset) == (
+        "integrity",
+        Stream.DELTAS,
+        shard,
+        offset,
+    )
+    assert (found.version, found.shard, found.clock) == (version, shard, delta.clock)
+    assert "not what its digest says" in found.found
+    assert report.numerically_equal
+    assert report.equal == report.versions == version
+
+
+@pytest.mark.parametrize("at", [0, 5, 10, 42, 43, 44])
+def test_a_flipped_bit_in_the_header_of_a_delta_is_found_too(log: Log, at: int) -> None:
+    """It then claims to be another one, or none at all; the place is told by what is missing."""
+    offset, _ = delta_at(log, 2, shard=1)
+    log.flip(Stream.DELTAS, 1, offset, at)
+    found = bad(log.verify())
+    assert (found.stream, found.partition, found.version, found.shard) == (Stream.DELTAS, 1, 2, 1)
+    assert str(offset) in f"{found.offset} {found.found}"
+
+
+def test_an_exchanged_delta_with_a_right_digest_does_not_hash_to_its_root(log: Log) -> None:
+    """What was published tells which of the contribution's deltas it is, and the tensor."""
+    offset, delta = delta_at(log, 3, shard=2)
+    log.reseal(Stream.DELTAS, 2, offset, dataclasses.replace(delta, payload=changed(delta.payload)))
+    report = log.verify()
+    found = bad(report)
+    assert (found.stream, found.partition, found.offset) == (Stream.DELTAS, 2, offset)
+    assert (found.version, found.shard, found.segment, found.clock) == (3, 2, "second.weight", delta.clock)
+    assert "root" in found.problem
+    assert not report.numerically_equal
+    assert report.equal == 3
+
+
+def test_an_exchanged_delta_is_found_without_published_parameters(log: Log) -> None:
+    offset, delta = delta_at(log, 3, shard=2)
+    log.reseal(Stream.DELTAS, 2, offset, dataclasses.replace(delta, payload=changed(delta.payload)))
+    for partition in range(PARTITIONS):
+        log.values[Stream.PARAMETERS, partition].clear()
+    found = bad(log.verify())
+    assert (found.stream, found.partition, found.version, found.clock) == (Stream.DELTAS, None, 3, delta.clock)
+
+
+def test_a_removed_delta_is_found(log: Log) -> None:
+    offset, delta = delta_at(log, 4, shard=0, use=1)
+    del log.values[Stream.DELTAS, 0][offset]
+    found = bad(log.verify())
+    assert (found.stream, found.partition, found.version, found.shard) == (Stream.DELTAS, 0, 4, 0)
+    assert (found.clock, found.problem) == (delta.clock, "a delta that a version uses is missing")
+
+
+def test_deltas_in_another_order_are_found(log: Log) -> None:
+    """A version records the position behind what it uses."""
+    early, _ = delta_at(log, 2, shard=1)
+    late, _ = delta_at(log, 5, shard=1)
+    deltas = log.values[Stream.DELTAS, 1]
+    deltas[early], deltas[late] = deltas[late], deltas[early]
+    found = bad(log.verify())
+    assert (found.stream, found.partition, found.offset) == (Stream.DELTAS, 1, late)
+    assert (found.version, found.shard) == (2, 1)
+
+
+def test_a_missing_delta_does_not_make_the_rest_pile_up() -> None:
+    long = trained("long", workers=1, steps=40)
+    offset, _ = delta_at(long, 3, shard=1)
+    del long.values[Stream.DELTAS, 1][offset]
+    most = 0
+
+    def watched(values: list[bytes | None]) -> Iterator[tuple[int, bytes | None]]:
+        nonlocal most
+        for at, value in enumerate(values):
+            most = max(most, len(proof.owned.held))
+            yield at, value
+
+    verifier = Verifier()
+    for at, value in enumerate(long.ledger):
+        verifier.on_ledger(at, value)
+    for proof in verifier.on_ledger_end():
+        streams = (long.values[stream, proof.owned.partition] for stream in (Stream.SNAPSHOTS, Stream.PARAMETERS))
+        snapshots, parameters = (iter(list(enumerate(values))) for values in streams)
+        proof.prove(snapshots, watched(long.values[Stream.DELTAS, proof.owned.partition]), parameters)
+    assert 1 <= most <= 9
+    assert bad(verifier.report()).version == 3
+
+
+# -- the ledger ------------------------------------------------------------------------------------------------------
+
+
+def test_every_changed_ledger_record_but_the_last_is_found_where_it_is(log: Log) -> None:
+    for offset in range(len(log.ledger) - 1):
+        copy = log.copy()
+        copy.flip(Stream.LEDGER, 0, offset)
+        found = bad(copy.verify())
+        assert (found.verdict, found.stream, found.offset) == ("integrity", Stream.LEDGER, offset), found
+
+
+def test_every_byte_of_a_ledger_record_counts(log: Log) -> None:
+    offset, record = next((at, one) for at, one in log.find(Stream.LEDGER, 0, Version) if one.version == 3)
+    for at in range(len(encode(record))):
+        copy = log.copy()
+        copy.flip(Stream.LEDGER, 0, offset, at)
+        assert bad(copy.verify()).stream is Stream.LEDGER
+
+
+def test_a_changed_last_record_is_found_by_a_head_that_was_kept(log: Log) -> None:
+    """Nothing in the ledger stands behind it."""
+    head = log.verify().head
+    offset, end = next(log.find(Stream.LEDGER, 0, RunEnd))
+    log.ledger[offset] = encode(dataclasses.replace(end, reason="another"))
+    assert log.verify().is_proven
+    found = bad(log.verify(head))
+    assert (found.stream, found.problem) == (Stream.LEDGER, "the ledger does not pass through the expected head")
+
+
+def test_a_removed_ledger_record_is_found(log: Log) -> None:
+    for offset in range(3, len(log.ledger) - 1):
+        copy = log.copy()
+        del copy.ledger[offset]
+        found = bad(copy.verify())
+        assert (found.stream, found.offset) == (Stream.LEDGER, offset - 1)
+
+
+def test_two_ledger_records_in_the_wrong_order_are_found(log: Log) -> None:
+    for offset in range(len(log.ledger) - 1):
+        copy = log.copy()
+        copy.ledger[offset], copy.ledger[offset + 1] = copy.ledger[offset + 1], copy.ledger[offset]
+        assert bad(copy.verify()).stream is Stream.LEDGER
+
+
+def test_a_reign_put_in_between_is_found(log: Log) -> None:
+    """It makes what the honest coordinator wrote void."""
+    claim = TermStart(term=2, parent=b"x" * 32, nonce=bytes(16), coordinator="mallory", incarnation=bytes(16))
+    log.ledger.insert(5, encode(claim))
+    found = bad(log.verify())
+    assert (found.stream, found.offset) == (Stream.LEDGER, 5)
+
+
+def test_a_ledger_that_was_cut_is_found_by_what_was_published(log: Log) -> None:
+    offset = next(at for at, one in log.find(Stream.LEDGER, 0, Version) if one.version == 4)
+    del log.ledger[offset:]
+    found = bad(log.verify())
+    assert (found.stream, found.version) == (Stream.PARAMETERS, 4)
+    assert "another ledger" in found.problem
+
+
+def test_a_run_that_goes_on_is_proven_up_to_the_end_that_its_ledger_has(log: Log) -> None:
+    """The newest version has no recorded digest yet; deltas of later ones are not used yet."""
+    offset = next(at for at, one in log.find(Stream.LEDGER, 0, Version) if one.version == 4)
+    del log.ledger[offset:]
+    for partition in range(PARTITIONS):
+        published = [at for at, one in log.find(Stream.PARAMETERS, partition, Parameters) if one.version < 4]
+        values = log.values[Stream.PARAMETERS, partition]
+        log.values[Stream.PARAMETERS, partition] = [values[at] for at in published]
+    report = log.verify()
+    assert report.is_proven
+    assert not report.ended
+    assert (report.versions, report.equal + report.unproven) == (4, 4)
+    assert report.counts["deltas_unused"] == 3 * 2 * PARTITIONS
+
+
+def test_a_wrong_recorded_digest_in_an_intact_chain_is_a_numeric_difference(log: Log) -> None:
+    """The last digest stands in the last record, so no head that anybody has seen changes."""
+
+    def wrong(record: LedgerRecord) -> LedgerRecord:
+        if not isinstance(record, RunEnd):
+            return record
+        (state,) = [one for one in record.states if one.version == STEPS]
+        return dataclasses.replace(record, states=(dataclasses.replace(state, state=b"?" * 32),))
+
+    log.rechain(wrong)
+    report = log.verify()
+    found = bad(report)
+    assert (report.integrity, report.numerically_equal) == (True, False)
+    assert (found.verdict, found.stream, found.version) == ("numeric", Stream.LEDGER, STEPS)
+    assert isinstance(decode(log.ledger[found.offset or 0]), RunEnd)
+    assert found.expected.startswith(f"state {(b'?' * 32).hex()}")
+    assert report.different == 1
+
+
+def test_a_chain_that_was_written_anew_contradicts_what_was_published(log: Log) -> None:
+    log.rechain(third(lambda record: dataclasses.replace(record, learning_rates=(0.5,))))
+    report = log.verify()
+    assert bad(report).stream is Stream.PARAMETERS
+    assert (bad(report).version, report.integrity, report.numerically_equal) == (3, False, False)
+    assert report.equal == 3
+
+
+def test_a_record_that_contradicts_the_ledger_before_it_is_found(log: Log) -> None:
+    log.rechain(third(lambda record: dataclasses.replace(record, version=7)))
+    report = log.verify()
+    assert bad(report).stream is Stream.LEDGER
+    assert "version 7 follows version 2" in bad(report).found
+    assert report.counts["ledger_unread"] > 0
+
+
+def test_a_version_that_cannot_be_applied_is_found(log: Log) -> None:
+    log.rechain(third(lambda record: dataclasses.replace(record, learning_rates=())))
+    found = bad(log.verify())
+    assert (found.stream, found.version, found.problem) == (Stream.LEDGER, 3, "a version cannot be applied")
+
+
+def test_a_digest_of_a_version_to_come_is_found(log: Log) -> None:
+    states = (StateDigest(version=5, state=NO_HASH, parameters=NO_HASH),)
+    log.rechain(third(lambda record: dataclasses.replace(record, states=states)))
+    assert "does not exist yet" in bad(log.verify()).problem
+
+
+# -- version 0 and published parameters ------------------------------------------------------------------------------
+
+
+def test_a_changed_version_0_is_found(log: Log) -> None:
+    offset, _ = next(log.find(Stream.SNAPSHOTS, 2, Snapshot))
+    log.flip(Stream.SNAPSHOTS, 2, offset)
+    report = log.verify()
+    found = bad(report)
+    assert (found.stream, found.partition, found.offset, found.version, found.shard) == (
+        Stream.SNAPSHOTS,
+        2,
+        offset,
+        0,
+        2,
+    )
+    assert (report.versions, report.equal) == (0, 0)
+
+
+def test_a_version_0_that_is_gone_is_found(log: Log) -> None:
+    log.values[Stream.SNAPSHOTS, 3].clear()
+    found = bad(log.verify())
+    assert (found.stream, found.partition, found.offset, found.shard) == (Stream.SNAPSHOTS, 3, None, 3)
+
+
+def parameters_at(log: Log, version: int, shard: int) -> tuple[int, Parameters]:
+    """Find the parameters of a version."""
+    return next(one for one in log.find(Stream.PARAMETERS, shard, Parameters) if one[1].version == version)
+
+
+def test_changed_parameters_are_found(log: Log) -> None:
+    offset, _ = parameters_at(log, 3, shard=1)
+    log.flip(Stream.PARAMETERS, 1, offset)
+    report = log.verify()
+    found = bad(report)
+    assert (found.verdict, found.stream, found.partition, found.offset) == ("integrity", Stream.PARAMETERS, 1, offset)
+    assert (found.version, found.shard) == (3, 1)
+    assert report.numerically_equal
+    assert report.equal == report.versions == STEPS + 1
+
+
+def test_other_parameters_with_a_right_digest_are_found_with_tensor_and_element(log: Log) -> None:
+    offset, record = parameters_at(log, 3, shard=1)
+    log.reseal(Stream.PARAMETERS, 1, offset, dataclasses.replace(record, payload=changed(record.payload)))
+    found = bad(log.verify())
+    assert (found.stream, found.offset, found.version, found.shard) == (Stream.PARAMETERS, offset, 3, 1)
+    assert found.segment == "second.weight"  # the shard begins with the last number of the two tensors before it
+    assert found.expected.startswith("element 0 = ")
+    assert "bits" in found.found
+
+
+def test_minus_zero_is_not_zero(log: Log) -> None:
+    """Compared are bytes, not numbers."""
+    offset, record = parameters_at(log, 0, shard=0)
+    zero = decode_fp32(record.payload, record.elements).copy()
+    assert zero[2] == 0.0
+    zero[2] = -zero[2]
+    log.reseal(Stream.PARAMETERS, 0, offset, dataclasses.replace(record, payload=zero.tobytes()))
+    found = bad(log.verify())
+    assert (found.version, found.segment) == (0, "first.weight")
+    assert (found.expected, found.found) == ("element 2 = 0.0 (bits 00000000)", "-0.0 (bits 80000000)")
+
+
+def test_parameters_that_come_late_are_compared_as_well(log: Log) -> None:
+    """A server that takes over may publish an older version behind a newer one."""
+    values = log.values[Stream.PARAMETERS, 0]
+    offset, record = parameters_at(log, 2, shard=0)
+    values.append(values[offset])
+    assert log.verify().counts["parameters_equal"] == (STEPS + 1) * PARTITIONS + 1
+    log.reseal(Stream.PARAMETERS, 0, len(values) - 1, dataclasses.replace(record, payload=changed(record.payload)))
+    found = bad(log.verify())
+    assert (found.stream, found.offset, found.version) == (Stream.PARAMETERS, len(values) - 1, 2)
+
+
+# -- heads -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_was_kept_is_found_at_its_record(log: Log) -> None:
+    head = log.verify().head
+    for expect in (head, head[:16], head.upper()):
+        report = log.verify(expect)
+        assert report.is_proven
+        assert report.expected_head is not None
+        assert (report.expected_head.offset, report.expected_head.record) == (len(log.ledger) - 1, "RunEnd")
+    middle = log.copy()
+    del middle.ledger[6:]
+    earlier = log.verify(middle.verify().head).expected_head
+    assert earlier is not None
+    assert earlier.offset == 5
+
+
+def test_a_head_of_another_ledger_is_not_found(log: Log) -> None:
+    found = bad(log.verify("ab" * 32))
+    assert (found.stream, found.expected) == (Stream.LEDGER, "a head " + "ab" * 32)
+
+
+# -- runs that prove nothing, or fail --------------------------------------------------------------------------------
+
+
+def test_an_empty_ledger_proves_nothing() -> None:
+    empty = Log({(stream, 0): [] for stream in Stream})
+    report = empty.verify()
+    assert (report.versions, report.equal, report.first_bad, report.is_proven) == (0, 0, None, False)
+
+
+def test_a_run_that_left_the_finite_numbers_is_proven_up_to_there() -> None:
+    """The failure is reproduced; no digest of it was ever recorded."""
+    broker = MemoryBroker()
+
+    def huge(worker: str, model: Model, cursor: int) -> Gradient:
+        gradient = compute(worker, model, cursor)
+        if cursor == 3:
+            gradient.flat[5] = 3e38
+        return gradient
+
+    run_in_process(broker, offer("huge", 2, STEPS), ["a", "b"], huge)
+    report = Log.of(broker, "huge").verify()
+    assert report.is_proven, report.first_bad
+    assert report.ended
+    assert (report.version, report.versions, report.unproven) == (4, 4, 1)
+
+
+def test_what_is_not_a_record_raises_nothing(log: Log) -> None:
+    """Whatever stands in a topic, there is a report."""
+    with pytest.raises(Undecodable):
+        decode(b"\xc3\x01 rubbish")
+    for place in log.values:
+        log.values[place] = [b"\xc3\x01 rubbish", None, *log.values[place][::2]]
+    assert not log.verify().is_proven
