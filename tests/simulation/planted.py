@@ -33,7 +33,7 @@ class Planted:
         breaks: number of the invariant in ``docs/simulation.md``.
         cores: the state machines that have it.
         faults: kinds that bring it out, instead of what a seed says.
-        crowd: three servers share one partition, and an evaluator looks on.
+        crowd: three servers share one partition, an evaluator looks on, and the run is short.
         seeds: so many seeds find it.
     """
 
@@ -50,7 +50,8 @@ class Planted:
         if self.faults is not None:
             plan = replace(plan, fault_share=0.05)
         if self.crowd:
-            plan = replace(plan, servers=3, evaluators=1, config=replace(plan.config, partitions=1))
+            config = replace(plan.config, partitions=1, steps=2)
+            plan = replace(plan, servers=3, evaluators=1, config=config)
         return plan
 
     def __str__(self) -> str:

@@ -1,14 +1,15 @@
 """A few hundred seeds keep every promise; seeds that once found a bug stay by name."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from driftline.testing.simulation.scenario import MIN_KINDS, Fault, Scenario, scenario
 from driftline.testing.simulation.simulate import Report, simulate
 
-CHUNK = 20
-CHUNKS = 11
+CHUNK = 10
+CHUNKS = 22
 
 FOUND = {
     "a receipt whose send failed was never sent again": 3,
@@ -58,3 +59,13 @@ def test_every_kind_of_fault_happens_and_is_survived(kind: Fault) -> None:
         if faults[kind]:
             return
     pytest.fail(f"{kind.name} never happened")
+
+
+def test_outages_and_clock_jumps_alone_evict_nobody() -> None:
+    for seed in range(12):
+        plan = scenario(seed, faults=(Fault.OUTAGE, Fault.CLOCK_JUMP))
+        patient = replace(plan, config=replace(plan.config, gone_after_ticks=12), prompt=0.95, fault_share=0.03)
+        report = simulate(patient)
+        assert report.faults[Fault.OUTAGE]
+        assert report.removals == 0
+        assert report.same_bits

@@ -33,8 +33,10 @@ class Injector:
         few = len(world.faults) < min(MIN_KINDS, len(plan.faults))
         if world.rng.random() >= (max(EAGER, plan.fault_share) if few else plan.fault_share):
             return
-        fresh = [kind for kind in plan.faults if kind not in world.faults]
-        self.inject(world.rng.choice(fresh if few else plan.faults))
+        kinds = [kind for kind in plan.faults if not (few and kind in world.faults)]
+        world.rng.shuffle(kinds)
+        while kinds and not self.inject(kinds.pop()):
+            pass
 
     def inject(self, kind: Fault) -> bool:
         """Let one fault happen, if there is something to disturb."""

@@ -48,6 +48,7 @@ class Promises:
         model: the whole model, folded.
         liveness: heartbeats and ticks.
         births: number of each incarnation, in the order of their starts, from 1.
+        published: shards of each version that are in the parameters.
         records: what has landed, by type.
     """
 
@@ -57,6 +58,7 @@ class Promises:
         self.model = ReferenceModel(problem)
         self.liveness = Liveness()
         self.births: dict[bytes, int] = {}
+        self.published: dict[int, set[int]] = {}
         self.records: Counter[str] = Counter()
         self._spent: dict[tuple[GroupId, int], bytes] = {}
         self._behind: set[tuple[bytes, bytes]] = set()
@@ -117,6 +119,7 @@ class Promises:
 
     def _parameters(self, record: Parameters) -> None:
         self._is_version(record.version, record.head)
+        self.published.setdefault(record.version, set()).add(record.shard)
         state, layout = self.model.states[record.version], self.problem.layout
         right = encode_fp32(state.masters[slice(*layout.shard_range(record.shard))]).tobytes()
         require(bytes(record.payload) == right, f"parameters of shard {record.shard}, version {record.version}")

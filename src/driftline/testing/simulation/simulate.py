@@ -83,6 +83,8 @@ def _report(world: World) -> Report:
     ledger, model, plan = world.promises.ledger, world.promises.model, world.scenario
     version = ledger.now.version
     require(version == plan.config.steps, f"the run ends at version {version}, not {plan.config.steps}")
+    whole = len(world.promises.published[version]) == world.problem.layout.shard_count
+    require(whole, f"nobody who comes now can load version {version}: its parameters are not whole")
     digest = model.states[version].digests.model
     all_there = not ledger.gone and not ledger.rejected and not world.skips_asked
     same_bits = all_there and ledger.joined == list(plan.names)

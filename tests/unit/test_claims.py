@@ -1,0 +1,61 @@
+"""Who may take the place of a live worker of the same name."""
+
+from driftline.consumers.evidence import REPEATS, Evidence
+from driftline.consumers.run_state import RunState
+from driftline.schemas.records import GroupId, Ready, RunStart
+
+RUN, OLD, NEW = bytes(16), b"o" * 16, b"n" * 16
+
+
+def _evidence() -> Evidence:
+    state = RunState()
+    state.start = RunStart(
+        term=1,
+        parent=bytes(32),
+        run=RUN,
+        name="run",
+        config="",
+        layout="",
+        layout_fingerprint=bytes(32),
+        partitions=1,
+        shards=(),
+        proposer="w",
+    )
+    state.joined["w", OLD] = GroupId(1, 0)
+    return Evidence(state)
+
+
+def _ready(incarnation: bytes) -> Ready:
+    return Ready(run=RUN, worker="w", incarnation=incarnation, version=0)
+
+
+def test_one_ready_may_be_a_late_one_of_a_process_that_is_dead() -> None:
+    evidence = _evidence()
+    evidence.hear(_ready(NEW), ticks_read=5)
+    evidence.hear(_ready(NEW), ticks_read=5)
+    assert evidence.successor(("w", OLD)) is None
+
+
+def test_who_says_ready_tick_after_tick_replaces_a_member_of_its_name() -> None:
+    evidence = _evidence()
+    for tick in range(REPEATS):
+        evidence.hear(_ready(NEW), ticks_read=tick)
+    assert evidence.successor(("w", OLD)) == ("w", NEW)
+    assert evidence.successor(("another", OLD)) is None
+
+
+def test_the_member_itself_is_not_its_own_successor() -> None:
+    evidence = _evidence()
+    for tick in range(REPEATS):
+        evidence.hear(_ready(OLD), ticks_read=tick)
+    assert evidence.successor(("w", OLD)) is None
+
+
+def test_a_claim_counts_anew_after_silence_and_in_another_reign() -> None:
+    evidence = _evidence()
+    for tick in (0, 1, 100):
+        evidence.hear(_ready(NEW), ticks_read=tick)
+    assert evidence.successor(("w", OLD)) is None
+    evidence.forget_lives()
+    evidence.hear(_ready(NEW), ticks_read=0)
+    assert evidence.successor(("w", OLD)) is None
