@@ -11,6 +11,8 @@ from pathlib import Path
 from bench.broker_ready import broker_ready
 from bench.conditions import conditions
 from bench.path import path_ratio
+from bench.rules import rule_speed
+from bench.verify import verify_over_raw
 from driftline.broker.embedded import EmbeddedBroker
 
 LATEST = Path(__file__).parent / "latest.json"
@@ -21,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=60, help="counted rounds of the path, each side (default 60)")
     parser.add_argument("--starts", type=int, default=5, help="counted starts of the broker (default 5)")
+    parser.add_argument("--proofs", type=int, default=8, help="counted verifications, each side (default 8)")
     arguments = parser.parse_args()
     results: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="driftline-bench-") as folder:
@@ -29,6 +32,10 @@ def main() -> None:
         with EmbeddedBroker(Path(folder) / "path") as broker:
             print(f"4 full shards through the log and back, {arguments.rounds} rounds a side …", flush=True)
             results |= path_ratio(broker.bootstrap_servers, shards=4, rounds=arguments.rounds)
+            print(f"a run of 30 versions verified, {arguments.proofs} times a side …", flush=True)
+            results |= verify_over_raw(broker.bootstrap_servers, shards=4, versions=30, rounds=arguments.proofs)
+    print("update rules, in turns with torch.optim on one thread …", flush=True)
+    results |= rule_speed()
     document = {**results, "conditions": conditions(vars(arguments))}
     LATEST.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     for name, value in results.items():
