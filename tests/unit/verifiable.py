@@ -13,6 +13,7 @@ from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.chain import Chain
 from driftline.consumers.follower import Model
 from driftline.consumers.verification import Report, Verifier
+from driftline.consumers.verification_findings import Finding
 from driftline.errors import Undecodable
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
@@ -186,3 +187,10 @@ def trained(
     names = [f"worker-{index}" for index in range(workers)]
     run_in_process(broker, offer(run, workers, steps, partitions, sizes), names, compute, servers=2)
     return Log.of(broker, run)
+
+
+def bad(report: Report) -> Finding:
+    """Return the first bad place of a run that is not proven."""
+    assert not report.is_proven
+    assert report.first_bad is not None
+    return report.first_bad
