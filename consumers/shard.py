@@ -9,7 +9,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from driftline.consumers.rules import RULES, FloatArray, Kernel, StepState, combine
+from driftline.consumers.rules import (
+    RULES,
+    Engine,
+    FloatArray,
+    Kernel,
+    StepState,
+    choose_engine,
+    combine,
+    surely_finite,
+)
 from driftline.errors import NonFiniteState
 from driftline.schemas.digests import shard_digest
 from driftline.schemas.layout import Layout, Piece
@@ -18,7 +27,7 @@ from driftline.schemas.run_config import RuleConfig
 MASTER = "master"
 PARAMETER = "parameter"
 
-BLOCK = 16 * 1024
+BLOCK = 24 * 1024
 """Elements updated at a time: the block's operands stay in the second-level cache between the rule's operations."""
 
 ShardDelta: TypeAlias = tuple[np.float32, FloatArray, Sequence[bool]]
@@ -31,7 +40,9 @@ class Shard:
     One thread at a time may use it; different shards share nothing.
     """
 
-    def __init__(self, layout: Layout, rule_config: RuleConfig, index: int, masters: FloatArray) -> None:
+    def __init__(
+        self, layout: Layout, rule_config: RuleConfig, index: int, masters: FloatArray, engine: Engine | None = None
+    ) -> None:
         """Build the state of version 0.
 
         Args:
@@ -39,6 +50,8 @@ class Shard:
             rule_config: of the run, without problems (see `driftline.consumers.rules.check_rule`).
             index: of the shard.
             masters: its initial master weights, float32, shape (elements of the shard,); copied.
+            engine: what computes; None: the process's own (see `driftline.consumers.rules.choose_engine`). The bits do
+                not depend on it.
 
         Raises:
             ValueError: ``masters`` has another shape or dtype than the layout says, or a parameter is in a group that
@@ -52,15 +65,17 @@ class Shard:
         self._index = index
         self._version = 0
         self._rule = RULES[rule_config.name]
+        self._engine = choose_engine() if engine is None else engine
         self._groups = tuple(self._rule.complete(group) for group in rule_config.groups)
         for segment in self._segments:
             if segment.kind == PARAMETER and not 0 <= segment.group < len(self._groups):
                 raise ValueError(f"{segment.name!r} is in group {segment.group} of {len(self._groups)}")
         self._masters = np.array(masters, dtype=np.float32, order="C")
-        self._moments = {name: np.zeros(elements, np.float32) for name in self._rule.moments(self._groups)}
+        self._moments = {name: self._initial(name) for name in self._rule.moments(self._groups)}
+        unseen = [values for name, values in self._moments.items() if name not in self._rule.witnessed]
+        self._looked_at = [self._masters, *unseen]
         self._steps = [self._rule.start() for _ in self._pieces]
         self._scratch = np.empty((2, min(BLOCK, elements)), np.float32)
-        self._flags = np.empty(min(BLOCK, elements), np.bool_)
         self._failure: NonFiniteState | None = None
 
     @property
@@ -114,8 +129,16 @@ class Shard:
                     self._steps[place], kernel = self._rule.step(
                         self._groups[group], self._steps[place], learning_rates[group], rho
                     )
-                    self._update(version, piece, segment.name, _terms(deltas, place), kernel)
+                    terms = _terms(deltas, place)
+                    self._update(version, piece, segment.name, terms, self._engine.bind(kernel))
         self._version = version
+
+    def _initial(self, moment: str) -> FloatArray:
+        values = np.zeros(self._masters.size, np.float32)
+        for piece, segment in zip(self._pieces, self._segments, strict=True):
+            if segment.kind == PARAMETER:
+                values[piece.start : piece.stop] = self._rule.initial(moment, self._groups[segment.group])
+        return values
 
     def _update(
         self,
@@ -125,17 +148,22 @@ class Shard:
         terms: Sequence[tuple[np.float32, FloatArray | None]],
         kernel: Kernel,
     ) -> None:
+        alone = _alone(terms, kernel)
         for start in range(piece.start, piece.stop, BLOCK):
             block = slice(start, min(start + BLOCK, piece.stop))
             update, scratch = self._scratch[:, : block.stop - block.start]
-            finite = self._flags[: block.stop - block.start]
-            combine([(a, None if gradient is None else gradient[block]) for a, gradient in terms], update, scratch)
-            master = self._masters[block]
-            moments = {moment: values[block] for moment, values in self._moments.items()}
-            kernel(master, tuple(moments.values()), update, scratch)
-            for tensor, values in {MASTER: master, **moments}.items():
-                if not np.isfinite(values, out=finite).all():
-                    self._fail(version, name, tensor)
+            if alone is None:
+                combine([(a, None if gradient is None else gradient[block]) for a, gradient in terms], update, scratch)
+            else:
+                update = alone[block]
+            kernel(self._masters[block], [values[block] for values in self._moments.values()], update, scratch)
+            if not surely_finite([values[block] for values in self._looked_at]):
+                self._require_finite(version, name, block)
+
+    def _require_finite(self, version: int, segment: str, block: slice) -> None:
+        for tensor, values in {MASTER: self._masters, **self._moments}.items():
+            if not np.isfinite(values[block]).all():
+                self._fail(version, segment, tensor)
 
     def _fail(self, version: int, segment: str, tensor: str) -> None:
         self._failure = NonFiniteState(
@@ -165,6 +193,14 @@ class Shard:
 
 def _terms(deltas: Sequence[ShardDelta], place: int) -> list[tuple[np.float32, FloatArray | None]]:
     return [(np.float32(a), gradient if presence[place] else None) for a, gradient, presence in deltas]
+
+
+def _alone(terms: Sequence[tuple[np.float32, FloatArray | None]], kernel: Kernel) -> FloatArray | None:
+    """Return the gradient that is the sum itself, if the kernel takes it so: 1.0 times a number changes no bit."""
+    coefficient, gradient = terms[0]
+    if len(terms) > 1 or gradient is None or coefficient != 1 or not kernel.takes(gradient):
+        return None
+    return gradient
 
 
 def _require_float32(what: str, array: FloatArray, elements: int) -> None:

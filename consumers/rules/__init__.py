@@ -4,14 +4,18 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from driftline.consumers.rules.adagrad import Adagrad
 from driftline.consumers.rules.adamw import Adam, AdamW
 from driftline.consumers.rules.base import FloatArray, Kernel, Rule, Setting, Settings, StepState
 from driftline.consumers.rules.combine import combine
+from driftline.consumers.rules.engines import Engine, choose_engine
+from driftline.consumers.rules.finite import surely_finite
 from driftline.consumers.rules.sgd import Sgd
 from driftline.schemas.run_config import RuleConfig
 
 __all__ = [
     "RULES",
+    "Engine",
     "FloatArray",
     "Kernel",
     "Rule",
@@ -19,11 +23,13 @@ __all__ = [
     "Settings",
     "StepState",
     "check_rule",
+    "choose_engine",
     "combine",
+    "surely_finite",
     "with_defaults",
 ]
 
-RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in (Adam(), AdamW(), Sgd())})
+RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in (Adam(), AdamW(), Adagrad(), Sgd())})
 """Every rule by name."""
 
 

@@ -25,7 +25,10 @@ from driftline.consumers.rules.base import FloatArray, Kernel, Rule, Setting, Se
 
 @dataclass(frozen=True, slots=True)
 class AdamKernel:
-    """One step of Adam on one segment: ``shrink`` is decoupled decay, ``l2`` decay by the gradient; None: neither."""
+    """One step of Adam on one segment: ``shrink`` is decoupled decay, ``l2`` decay by the gradient.
+
+    ``None`` leaves an operation out.
+    """
 
     shrink: np.float32 | None
     l2: np.float32 | None
@@ -33,7 +36,7 @@ class AdamKernel:
     rate1: np.float32
     decay2: np.float32
     rate2: np.float32
-    root_correction2: np.float32
+    root_correction2: np.float32 | None
     eps: np.float32
     step_size: np.float32
 
@@ -55,11 +58,16 @@ class AdamKernel:
         np.multiply(scratch, update, out=scratch)
         np.add(exp_avg_sq, scratch, out=exp_avg_sq)
         np.sqrt(exp_avg_sq, out=scratch)
-        np.divide(scratch, self.root_correction2, out=scratch)
+        if self.root_correction2 is not None:
+            np.divide(scratch, self.root_correction2, out=scratch)
         np.add(scratch, self.eps, out=scratch)
         np.divide(exp_avg, scratch, out=scratch)
         np.multiply(scratch, self.step_size, out=scratch)
         np.subtract(master, scratch, out=master)
+
+    def takes(self, gradient: FloatArray) -> bool:
+        """Say whether a gradient can be the update as it is; see `Kernel`."""
+        return self.l2 is None and gradient.flags.aligned
 
 
 class Adam(Rule):
@@ -75,6 +83,7 @@ class Adam(Rule):
     }
     products: ClassVar[int] = 2
     damps_rates: ClassVar[bool] = True
+    witnessed: ClassVar[tuple[str, ...]] = ("exp_avg",)
     decoupled: ClassVar[bool] = False
 
     def moments(self, groups: Sequence[Settings]) -> tuple[str, ...]:
@@ -96,7 +105,7 @@ class Adam(Rule):
             rate1=np.float32(rate1),
             decay2=np.float32(decay2),
             rate2=np.float32(rate2),
-            root_correction2=np.float32(math.sqrt(1.0 - product2)),
+            root_correction2=_root_correction(product2),
             eps=np.float32(settings["eps"]),
             step_size=np.float32(_step_size(lr, 1.0 - product1, 1.0 - product2)),
         )
@@ -115,6 +124,11 @@ def _rates(beta: float, rho: float) -> tuple[float, float]:
     rate = (1.0 - beta) * rho
     # 1 - (1 - beta) is not beta for every beta below 0.5, and undamped means the bits of plain Adam.
     return (beta if rho == 1.0 else 1.0 - rate), rate
+
+
+def _root_correction(product: float) -> np.float32 | None:
+    correction = np.float32(math.sqrt(1.0 - product))
+    return None if correction == 1 else correction  # after some ten thousand steps: dividing by it changes no bit
 
 
 def _step_size(lr: float, correction1: float, correction2: float) -> float:

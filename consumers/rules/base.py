@@ -82,8 +82,14 @@ class Kernel(Protocol):
         Args:
             master: master weights, float32, shape (elements,).
             moments: one array a moment, in the order of `Rule.moments`, each float32 of the same shape.
-            update: the combined gradient, float32 of the same shape; overwritten.
+            update: the combined gradient, float32 of the same shape; overwritten, unless `takes` said otherwise.
             scratch: float32 of the same shape; overwritten.
+        """
+
+    def takes(self, gradient: FloatArray) -> bool:
+        """Say whether ``gradient`` can be the update as it is, read-only, and is no slower than a copy of it would be.
+
+        That saves the pass which a sum of one term with coefficient 1 would be.
         """
 
 
@@ -96,12 +102,15 @@ class Rule(ABC):
         products: how many running products of decay rates a segment keeps.
         damps_rates: how a stale gradient is damped. True: coefficients sum to 1, and the learning rate and the moment
             rates are multiplied by rho. False: the coefficients themselves are smaller, and rho is not used.
+        witnessed: moments that cannot become infinite or NaN without the masters becoming so in the same step. The
+            others have to be looked at: what divides the step hides, because a step divided by infinity is zero.
     """
 
     name: ClassVar[str]
     settings: ClassVar[Mapping[str, Setting]]
     products: ClassVar[int] = 0
     damps_rates: ClassVar[bool] = False
+    witnessed: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def moments(self, groups: Sequence[Settings]) -> tuple[str, ...]:
@@ -125,6 +134,11 @@ class Rule(ABC):
         """Say which settings of a complete group contradict each other."""
         del settings
         return []
+
+    def initial(self, moment: str, settings: Settings) -> np.float32:
+        """Return what every element of a moment is before the first step, in segments of this (complete) group."""
+        del moment, settings
+        return np.float32(0.0)
 
     def start(self) -> StepState:
         """Return the state of a segment before its first step."""

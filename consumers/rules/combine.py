@@ -29,10 +29,19 @@ def combine(terms: Sequence[tuple[np.float32, FloatArray | None]], out: FloatArr
     if gradient is None:
         out.fill(_ZERO)
     else:
-        np.multiply(gradient, coefficient, out=out)
+        _multiply(gradient, coefficient, out)
     for coefficient, gradient in rest:
         if gradient is None:
             np.add(out, _ZERO, out=out)  # turns -0.0 into +0.0
         else:
-            np.multiply(gradient, coefficient, out=scratch)
+            _multiply(gradient, coefficient, scratch)
             np.add(out, scratch, out=out)
+
+
+def _multiply(gradient: FloatArray, coefficient: np.float32, out: FloatArray) -> None:
+    if gradient.flags.aligned and coefficient != 1:
+        np.multiply(gradient, coefficient, out=out)
+        return
+    np.copyto(out, gradient)  # a payload begins at any byte; arithmetic on such an array is slower than a copy of it
+    if coefficient != 1:
+        np.multiply(out, coefficient, out=out)

@@ -39,6 +39,10 @@ class SgdKernel:
         np.multiply(direction, self.lr, out=scratch)
         np.subtract(master, scratch, out=master)
 
+    def takes(self, gradient: FloatArray) -> bool:
+        """Say whether a gradient can be the update as it is; see `Kernel`."""
+        return self.weight_decay is None and not self.nesterov and gradient.flags.aligned
+
     def _follow(self, momentum: np.float32, buffer: FloatArray, update: FloatArray, scratch: FloatArray) -> FloatArray:
         if self.first:
             buffer[...] = update
@@ -65,6 +69,8 @@ class Sgd(Rule):
         "weight_decay": Setting(0.0),
         "nesterov": Setting(0.0, flag=True),
     }
+
+    witnessed: ClassVar[tuple[str, ...]] = ("momentum_buffer",)
 
     def moments(self, groups: Sequence[Settings]) -> tuple[str, ...]:
         """Name the momentum buffer, if any group has momentum."""

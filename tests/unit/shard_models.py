@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from driftline.consumers.rules import FloatArray
+from driftline.consumers.rules import Engine, FloatArray
 from driftline.consumers.shard import Shard, ShardDelta
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.run_config import RuleConfig
@@ -39,10 +40,10 @@ class Contribution:
 class Model:
     """All shards of one model."""
 
-    def __init__(self, layout: Layout, rule: RuleConfig, masters: FloatArray) -> None:
+    def __init__(self, layout: Layout, rule: RuleConfig, masters: FloatArray, engine: Engine | None = None) -> None:
         self.layout = layout
         ranges = [layout.shard_range(index) for index in range(layout.shard_count)]
-        self.shards = [Shard(layout, rule, index, masters[slice(*ends)]) for index, ends in enumerate(ranges)]
+        self.shards = [Shard(layout, rule, index, masters[slice(*ends)], engine) for index, ends in enumerate(ranges)]
 
     def apply(
         self,
@@ -81,6 +82,9 @@ RULES_UNDER_TEST = {
     ),
     "adam": RuleConfig(name="adam", groups=({"weight_decay": 0.05}, {"beta1": 0.0, "beta2": 0.9})),
     "adamw": RuleConfig(name="adamw", groups=({}, {"beta1": 0.8, "eps": 1e-6, "weight_decay": 0.0})),
+    "adagrad": RuleConfig(
+        name="adagrad", groups=({"lr_decay": 0.1, "initial_accumulator_value": 0.5}, {"weight_decay": 0.05})
+    ),
 }
 
 
@@ -106,9 +110,10 @@ def digest_of(tensors: Mapping[str, FloatArray]) -> str:
     return digest.hexdigest()
 
 
-def digest_of_story(rule: str, partitions: int = 1) -> str:
+def digest_of_story(rule: str, partitions: int = 1, engine: Engine | None = None, threads: int = 1) -> str:
     """Train `SEGMENTS` through the `story` and return the digest of what comes out."""
-    model = Model(cut(SEGMENTS, partitions), RULES_UNDER_TEST[rule], numbers("masters", ELEMENTS))
-    for contributions, learning_rates, rho in story():
-        model.apply(contributions, learning_rates, rho)
+    model = Model(cut(SEGMENTS, partitions), RULES_UNDER_TEST[rule], numbers("masters", ELEMENTS), engine)
+    with ThreadPoolExecutor(threads) as pool:
+        for contributions, learning_rates, rho in story():
+            model.apply(contributions, learning_rates, rho, each=pool.map)
     return digest_of(model.tensors())

@@ -1,6 +1,7 @@
 """A rule's configuration is checked in full before a run starts, and every problem says the way out."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,8 @@ def test_every_problem_of_every_group_is_reported_at_once() -> None:
         ("adam", "lr", math.inf),
         ("adam", "lr", 1e39),
         ("adam", "weight_decay", True),
+        ("adagrad", "lr_decay", -0.1),
+        ("adagrad", "initial_accumulator_value", math.nan),
         ("sgd", "nesterov", 0.5),
         ("sgd", "lr", "0.1"),
     ],
@@ -56,7 +59,7 @@ def test_defaults_are_spelled_out_and_without_problems(name: str) -> None:
     """A recorded run does not depend on defaults that a later release may change."""
     config = with_defaults(RuleConfig(name=name, groups=({}, {"lr": 1})))
     assert check_rule(config) == []
-    assert [group["lr"] for group in config.groups] == [1e-3, 1.0]
+    assert [group["lr"] for group in config.groups] == [RULES[name].settings["lr"].default, 1.0]
     assert all(set(group) == set(RULES[name].settings) for group in config.groups)
 
 
@@ -65,6 +68,7 @@ def test_moments_are_declared_for_the_whole_run() -> None:
     assert RULES["sgd"].moments([{"momentum": 0.0}]) == ()
     assert RULES["sgd"].moments([{"momentum": 0.0}, {"momentum": 0.9}]) == ("momentum_buffer",)
     assert RULES["adamw"].moments([{}]) == ("exp_avg", "exp_avg_sq")
+    assert RULES["adagrad"].moments([{}]) == ("sum",)
 
 
 def test_damping_of_adam_acts_on_rates_and_learning_rate() -> None:
@@ -88,9 +92,33 @@ def test_damping_of_adam_acts_on_rates_and_learning_rate() -> None:
     assert [master[0], exp_avg[0], exp_avg_sq[0]] == pytest.approx([p, m, v], rel=1e-6)
 
 
+def test_damping_of_adagrad_acts_on_what_it_adds_and_on_the_learning_rate() -> None:
+    """Sum += rho g², lr rho; the decay of the learning rate counts steps, damped ones as well."""
+    rule = RULES["adagrad"]
+    group = rule.complete({"lr_decay": 0.5, "eps": 0.0, "initial_accumulator_value": 0.25})
+    state = rule.start()
+    master, total = np.zeros(1, np.float32), np.full(1, rule.initial("sum", group))
+    p, s = 0.0, 0.25
+    for step, (rho, gradient) in enumerate(((0.5, 2.0), (0.25, -1.0), (1.0, 3.0))):
+        state, kernel = rule.step(group, state, 0.1, rho)
+        kernel(master, (total,), np.full(1, gradient, np.float32), np.empty(1, np.float32))
+        s += rho * gradient**2
+        p -= 0.1 * rho / (1 + 0.5 * step) * gradient / math.sqrt(s)
+    assert state.steps == 3
+    assert [master[0], total[0]] == pytest.approx([p, s], rel=1e-6)
+
+
 def test_undamped_products_are_the_plain_powers() -> None:
     """With rho 1.0 the running product is that of beta itself, for every beta."""
     rule = RULES["adam"]
     for beta in (0.1, 0.3, 0.7, 0.9, 0.999):
         state, _ = rule.step(rule.complete({"beta1": beta, "beta2": beta}), rule.start(), 0.1, 1.0)
         assert state.products == (beta, beta)
+
+
+def test_the_documentation_lists_every_setting_and_default() -> None:
+    """Row by row, as the rules say themselves."""
+    page = (Path(__file__).parents[2] / "docs" / "update-rules.md").read_text(encoding="utf-8")
+    for name, rule in RULES.items():
+        words = ", ".join(f"`{word}` {setting.default:g}" for word, setting in rule.settings.items())
+        assert f"| `{name}` | {words} | " in page

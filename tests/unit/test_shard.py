@@ -172,6 +172,7 @@ def test_arguments_that_do_not_fit_the_layout_are_refused_before_anything_change
         ("sgd", 8, np.nan, "master"),
         ("adamw", 7, np.inf, "master"),
         ("adam", 0, 1e30, "exp_avg_sq"),  # its square overflows; the master itself would stay finite
+        ("adagrad", 1, 1e30, "sum"),
         ("momentum", 2, -np.inf, "master"),
     ],
 )
@@ -188,6 +189,21 @@ def test_a_result_that_is_not_finite_stops_the_shard_by_name(rule: str, place: i
     for use in (target.tensors, target.digests, lambda: target.apply(2, [], [], 1.0)):
         with pytest.raises(NonFiniteState):
             use()
+
+
+def test_moments_start_from_what_their_group_says_and_frozen_segments_from_zero() -> None:
+    """Adagrad's sum; what belongs to no group has no use for one."""
+    sums = shard("adagrad").tensors()["sum"]
+    assert sums.tolist() == [0.5] * 4 + [0.0] * 5
+
+
+def test_masters_whose_squares_overflow_are_finite() -> None:
+    """The quick look at them is in doubt; the exact one decides."""
+    target = Shard(cut([("w", 4, 0)]), RuleConfig(name="sgd", groups=({},)), 0, np.full(4, 1e30, np.float32))
+    target.apply(1, [(ONE, np.full(4, 1e30, np.float32), [True])], [1.0], 1.0)
+    assert target.masters.tolist() == [0.0] * 4
+    target.apply(2, [(ONE, np.full(4, -3e38, np.float32), [True])], [1.0], 1.0)
+    assert target.masters.tolist() == [float(np.float32(3e38))] * 4
 
 
 def test_overflow_of_the_sum_is_found_although_each_gradient_is_finite() -> None:

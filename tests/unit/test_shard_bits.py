@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +28,14 @@ every_rule = pytest.mark.parametrize("rule", RULES_UNDER_TEST)
 
 
 @every_rule
-@pytest.mark.parametrize("partitions", [2, 3, 7, 64])
+@pytest.mark.parametrize("partitions", [3, 64])
 def test_bits_do_not_depend_on_the_cut_into_shards(rule: str, partitions: int) -> None:
     """Segments are cut anywhere, and blocks begin anywhere."""
     assert digest_of_story(rule, partitions) == digest_of_story(rule)
 
 
 @every_rule
-@pytest.mark.parametrize("block", [1, 3, 1000, 4096, 65536])
+@pytest.mark.parametrize("block", [1, 3, 65536])
 def test_bits_do_not_depend_on_the_block(rule: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Down to one element at a time, which no vector unit computes."""
     segments = [("a", 301, 0), ("b", 7, 1)]
@@ -56,17 +55,13 @@ def test_bits_do_not_depend_on_the_block(rule: str, block: int, monkeypatch: pyt
 @pytest.mark.parametrize("threads", range(1, 9))
 def test_bits_do_not_depend_on_the_number_of_threads(rule: str, threads: int) -> None:
     """Shards share nothing, not even scratch memory."""
-    model = Model(cut(SEGMENTS, 16), RULES_UNDER_TEST[rule], numbers("masters", ELEMENTS))
-    with ThreadPoolExecutor(threads) as pool:
-        for contributions, learning_rates, rho in story():
-            model.apply(contributions, learning_rates, rho, each=pool.map)
-    assert digest_of(model.tensors()) == digest_of_story(rule)
+    assert digest_of_story(rule, 16, threads=threads) == digest_of_story(rule)
 
 
 @every_rule
-@pytest.mark.parametrize("offset", [1, 2, 3, 4, 20, 60])
+@pytest.mark.parametrize("offset", [1, 4, 62])
 def test_bits_do_not_depend_on_the_alignment_of_messages(rule: str, offset: int) -> None:
-    """A payload begins wherever its header ends, at any byte."""
+    """A payload begins wherever its header ends, at any byte, whether it is summed or taken as it is."""
 
     def misplaced(values: FloatArray) -> FloatArray:
         message = bytes(offset) + values.tobytes()
