@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How to read one class of optimizer: its rule's name, a group's numbers, and switches that must be off."""
+    """How to read one class of optimizer.
+
+    Attributes:
+        rule: its name.
+        numbers: reads those of a group.
+        refused: switches that must be off.
+        whole: what the optimizer takes from its own arguments, whatever its groups say.
+    """
 
     rule: str
     numbers: Callable[[Mapping[str, Any]], dict[str, float]]
     refused: tuple[str, ...]
+    whole: tuple[str, ...] = ()
 
 
 def build_optimizer(task: "Task", model: nn.Module) -> optim.Optimizer:
@@ -68,7 +76,8 @@ def rule_of(optimizer: optim.Optimizer) -> RuleConfig:
     """Return the update rule of a torch optimizer.
 
     Names and numbers a group: ``sgd`` has lr, momentum, dampening, weight_decay, nesterov (0 or 1); ``adam`` and
-    ``adamw`` have lr, beta1, beta2, eps, weight_decay. All are floats; tensors are read once, now.
+    ``adamw`` have lr, beta1, beta2, eps, weight_decay; ``adagrad`` has lr, lr_decay, weight_decay,
+    initial_accumulator_value, eps. All are floats; tensors are read once, now.
 
     Raises:
         ConfigError: lists everything about the optimizer that the servers cannot do.
@@ -86,9 +95,10 @@ def rule_problems(optimizer: optim.Optimizer) -> list[str]:
         known = ", ".join(f"torch.optim.{known.__name__}" for known in _READINGS)
         return [f"optimizer {kind.__module__}.{kind.__qualname__} has no update rule on the servers; use {known}"]
     problems = []
-    if optimizer.state:
+    stepped = sum(not _is_new(optimizer, state) for state in optimizer.state.values())
+    if stepped:
         problems.append(
-            f"optimizer {kind.__name__} holds the state of {len(optimizer.state)} parameters from earlier steps, "
+            f"optimizer {kind.__name__} holds the state of {stepped} parameters from earlier steps, "
             f"but a run starts without; make a new optimizer"
         )
     for index, group in enumerate(optimizer.param_groups):
@@ -108,7 +118,17 @@ def group_of_parameters(optimizer: optim.Optimizer) -> dict[nn.Parameter, int]:
 
 def _read(optimizer: optim.Optimizer) -> RuleConfig:
     reading = _READINGS[type(optimizer)]
-    return RuleConfig(name=reading.rule, groups=tuple(reading.numbers(group) for group in optimizer.param_groups))
+    whole = {name: optimizer.defaults[name] for name in reading.whole}
+    groups = tuple(reading.numbers({**group, **whole}) for group in optimizer.param_groups)
+    return RuleConfig(name=reading.rule, groups=groups)
+
+
+def _is_new(optimizer: optim.Optimizer, state: Mapping[str, Any]) -> bool:
+    # Adagrad alone makes its state with itself, not in the first step.
+    if not isinstance(optimizer, optim.Adagrad):
+        return not state
+    start = optimizer.defaults["initial_accumulator_value"]
+    return _number(state["step"]) == 0 and bool((state["sum"] == start).all())
 
 
 def _sgd(group: Mapping[str, Any]) -> dict[str, float]:
@@ -121,6 +141,11 @@ def _adam(group: Mapping[str, Any]) -> dict[str, float]:
     return {**numbers, "beta1": _number(beta1), "beta2": _number(beta2)}
 
 
+def _adagrad(group: Mapping[str, Any]) -> dict[str, float]:
+    names = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+    return {name: _number(group[name]) for name in names}
+
+
 def _number(value: Any) -> float:
     return float(value.item() if isinstance(value, torch.Tensor) else value)
 
@@ -130,4 +155,5 @@ _READINGS: Mapping[type, _Reading] = {
     optim.SGD: _Reading("sgd", _sgd, ("maximize",)),
     optim.Adam: _Reading("adam", _adam, ("maximize", "amsgrad", "decoupled_weight_decay")),
     optim.AdamW: _Reading("adamw", _adam, ("maximize", "amsgrad")),
+    optim.Adagrad: _Reading("adagrad", _adagrad, ("maximize",), ("initial_accumulator_value",)),
 }

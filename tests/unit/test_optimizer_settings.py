@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import nn, optim
@@ -35,6 +36,17 @@ def test_adam_and_adamw_are_read_with_both_betas(kind: type[optim.Adam], name: s
     assert rule.groups == ({"lr": 3e-4, "beta1": 0.8, "beta2": 0.99, "eps": 1e-8, "weight_decay": decay},)
 
 
+def test_adagrad_is_read_and_its_sum_starts_as_in_torch() -> None:
+    """Torch takes that number from the optimizer's own arguments: a group's is written down there, and not used."""
+    groups = [{"params": [W], "lr_decay": 0.5, "initial_accumulator_value": 9.0}, {"params": [B], "eps": 1e-6}]
+    optimizer = optim.Adagrad(groups, lr=0.1, initial_accumulator_value=0.1)
+    rule = rule_of(optimizer)
+    assert rule.name == "adagrad"
+    both = {"lr": 0.1, "weight_decay": 0.0, "initial_accumulator_value": 0.1}
+    assert rule.groups == ({**both, "lr_decay": 0.5, "eps": 1e-10}, {**both, "lr_decay": 0.0, "eps": 1e-6})
+    assert all(float(optimizer.state[parameter]["sum"][0]) == np.float32(0.1) for parameter in (W, B))
+
+
 def test_a_tensor_learning_rate_becomes_a_number() -> None:
     """The one it holds now."""
     rate = torch.tensor(0.25)
@@ -46,7 +58,8 @@ def test_a_tensor_learning_rate_becomes_a_number() -> None:
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: optim.Adagrad([W]), "Adagrad has no update rule on the servers; use torch.optim.SGD"),
+        (lambda: optim.Adadelta([W]), "Adadelta has no update rule on the servers; use torch.optim.SGD"),
+        (lambda: optim.Adagrad([W], maximize=True), "Adagrad, parameter group 0: maximize is on"),
         (lambda: optim.AdamW([W], amsgrad=True), "AdamW, parameter group 0: amsgrad is on"),
         (lambda: optim.SGD([W], lr=0.1, maximize=True), "SGD, parameter group 0: maximize is on"),
         (lambda: optim.Adam([W], decoupled_weight_decay=True), "decoupled_weight_decay is on"),
@@ -74,11 +87,11 @@ def test_a_subclass_is_another_optimizer() -> None:
 def test_an_optimizer_that_has_stepped_is_refused() -> None:
     """Its moments would be lost without a word."""
     parameter = nn.Parameter(torch.zeros(2))
-    optimizer = optim.AdamW([parameter])
     parameter.grad = torch.ones(2)
-    optimizer.step()
-    with pytest.raises(ConfigError, match="state of 1 parameters from earlier steps"):
-        rule_of(optimizer)
+    for optimizer in (optim.AdamW([parameter]), optim.Adagrad([parameter])):
+        optimizer.step()
+        with pytest.raises(ConfigError, match="state of 1 parameters from earlier steps"):
+            rule_of(optimizer)
 
 
 def test_every_problem_of_every_group_is_listed() -> None:
