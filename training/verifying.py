@@ -58,7 +58,7 @@ def environment() -> dict[str, str]:
         "numpy": np.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "system": f"{platform.system()} {platform.release()}",
+        "platform": platform.platform(),
         "byteorder": sys.byteorder,
     }
 

@@ -17,7 +17,7 @@ _HEAD = re.compile(r"[0-9a-fA-F]{16,64}")
 
 def _head(_context: click.Context, _option: click.Parameter, value: str | None) -> str:
     if value is not None and not _HEAD.fullmatch(value):
-        raise click.BadParameter(f"{value!r} is not 16 to 64 hexadecimal digits; `driftline status` shows a run's head")
+        raise click.BadParameter(f"{value!r} is not 16 to 64 hexadecimal digits; `driftline verify` shows a run's head")
     return value or ""
 
 
