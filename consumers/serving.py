@@ -9,6 +9,7 @@ import time
 from driftline.broker.port import Admin, Broker, Start
 from driftline.broker.topics import Stream, check_run_name, topic_name
 from driftline.consumers.flush_to_zero import require_denormals
+from driftline.consumers.rules import choose_engine
 from driftline.consumers.server import Server
 from driftline.consumers.shell import GroupStream, Shell
 from driftline.errors import RunRefused
@@ -40,6 +41,7 @@ def serve(broker: Broker, run: str, name: str, *, stop: threading.Event, patienc
     """
     check_run_name(run)
     require_denormals()
+    log.info("%s", choose_engine())  # chosen before the first poll: compiling takes seconds
     if not wait_for_run(broker, run, stop=stop, patience_s=patience_s):
         return Finish("stopped before the run began")
     core = Server(name, os.urandom(16), random.Random(os.urandom(32)))  # noqa: S311 - back-off; nonces need no secrecy

@@ -9,6 +9,7 @@ import itertools
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         _delete_our_topics(given)
     else:
-        with running_broker(tmp_path_factory.mktemp("kafka")) as bootstrap_servers:
+        with running_broker(_shared_home(tmp_path_factory)) as bootstrap_servers:
             yield bootstrap_servers
 
 
@@ -35,6 +36,12 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def unique_name() -> Callable[[str], str]:
     """Makes names that no other test uses; each may be a run, a topic, a group or a member."""
     return lambda label: f"{_SESSION}-{next(_COUNT)}-{label}"
+
+
+def _shared_home(factory: pytest.TempPathFactory) -> Path:
+    """One folder for all processes of a parallel test command, which so share one broker."""
+    base = factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka"
 
 
 def _delete_our_topics(bootstrap_servers: str) -> None:
