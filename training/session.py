@@ -35,7 +35,6 @@ from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, Run
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
 
-
 FINAL_MODEL_S = 10.0
 """Seconds to wait for the parameters of the last version after the run has ended."""
 
