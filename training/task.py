@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def _built_in(name: str) -> str:
     if name.endswith(".py") or "/" in name or "." in name:
         raise UsageError(f"task {name!r} does not say which attribute is the task; write {name}:NameOfTheTask")
     near = difflib.get_close_matches(name, BUILT_IN, n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
     raise UsageError(f"no built-in task {name!r}{hint} Built in: {', '.join(sorted(BUILT_IN))}. TASK is {SPEC_FORMS}.")
 
 
@@ -134,9 +135,18 @@ def _import_module(name: str) -> ModuleType:
         raise _broken(name, error) from error
 
 
-def _import_file(path: Path) -> ModuleType:
+def check_file(path: Path) -> None:
+    """Return if a task's file is there.
+
+    Raises:
+        UsageError: it is not; says from where it was looked for.
+    """
     if not path.is_file():
         raise UsageError(f"no file {str(path)!r} (working directory: {Path.cwd()}); name an existing file.py:Attribute")
+
+
+def _import_file(path: Path) -> ModuleType:
+    check_file(path)
     path = path.resolve()
     _search_in(path.parent)
     name = f"driftline_task_{path.stem}"
@@ -167,7 +177,15 @@ def _broken(source: str, error: BaseException) -> UsageError:
         return UsageError(f"{source} ends the process while it is imported; put that under if __name__ == '__main__'")
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "sklearn"}:
         return UsageError(f"{source} needs {error.name}, which is not installed: pip install 'driftline[train]'")
-    return UsageError(f"{source} cannot be imported: {type(error).__name__}: {error}")
+    return UsageError(f"{source} cannot be imported: {type(error).__name__}: {error}{_place(error)}")
+
+
+def _place(error: BaseException) -> str:
+    """Say which line raised an error; a syntax error says so itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or isinstance(error, SyntaxError):
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
 def _attribute(module: ModuleType, attribute: str, source: str) -> object:
@@ -187,7 +205,8 @@ def _is_task(value: object) -> bool:
 
 def _checked(found: object, spec: str) -> type[Task] | Task:
     if not isinstance(found, Task) and not (isinstance(found, type) and issubclass(found, Task)):
-        raise UsageError(f"{spec} is a {type(found).__name__}, not a subclass or an instance of driftline.Task")
+        what = f"class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
+        raise UsageError(f"{spec} is a {what}, not a subclass or an instance of driftline.Task")
     missing = sorted(getattr(found, "__abstractmethods__", ())) if inspect.isclass(found) else []
     if missing:
         raise UsageError(f"task {spec} lacks {', '.join(f'{name}()' for name in missing)}; every task defines them")

@@ -202,3 +202,11 @@ def test_pairs_are_split_at_the_first_equals_sign_and_given_once() -> None:
         assert said in problems.found[0]
     read_pairs("--set", ["a=1", "a=2"], problems)
     assert "given twice" in problems.found[-1]
+
+
+def test_a_task_file_that_is_not_there_is_noticed_before_anything_starts(home: str) -> None:
+    """Starting a Kafka first would take seconds."""
+    done = run("train", "no/such.py:Task", "--home", home)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "no file 'no/such.py'" in done.stderr
+    assert not Path(home).exists()

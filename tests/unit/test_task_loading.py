@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import driftline
 from driftline.errors import UsageError
 from driftline.training.task import Task, load_task
 
@@ -143,3 +144,18 @@ def test_naming_tasks_needs_no_torch() -> None:
     """A command that only lists them starts fast."""
     code = "import sys, driftline.training.task, driftline.training.data; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_task_file_that_fails_names_its_line(folder: Path) -> None:
+    """The reader wrote that file a minute ago."""
+    (folder / "mine.py").write_text("import sys\n\nsys.nothing\n")
+    assert refusal("mine.py:Good").endswith("has no attribute 'nothing' (mine.py, line 3)")
+
+
+def test_task_is_to_be_had_from_the_package() -> None:
+    """Under its short name, and the package itself imports nothing before somebody asks."""
+    assert driftline.Task is Task
+    with pytest.raises(AttributeError, match="no attribute 'Tsak'"):
+        getattr(driftline, "Tsak")  # noqa: B009 - mypy knows better
+    code = "import sys, driftline; sys.exit('driftline.training' in sys.modules)"
+    assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0

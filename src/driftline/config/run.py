@@ -1,6 +1,7 @@
 """From the words of a command line to the settings of a run."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from driftline.broker.topics import check_run_name
 from driftline.config.bounds import BoundWords
@@ -8,7 +9,7 @@ from driftline.config.problems import Problems
 from driftline.errors import UsageError
 from driftline.schemas.run_config import TOP_SEED
 from driftline.training.run_settings import RunSettings
-from driftline.training.task import load_task
+from driftline.training.task import check_file, load_task
 from driftline.training.tasks import BUILT_IN
 
 DEFAULT_STEPS = 300
@@ -60,12 +61,15 @@ def check_task(spec: str) -> None:
     """Refuse a task that cannot be one, without importing anything of it.
 
     Raises:
-        UsageError: there is no such built-in task, or the words say no place.
+        UsageError: there is no such built-in task or file, or the words say no place.
     """
     if not spec or spec.startswith(":") or spec.endswith(":"):
         raise UsageError(f"task {spec!r}: write a built-in name ({', '.join(sorted(BUILT_IN))}) or file.py:Attribute")
     if ":" not in spec and spec not in BUILT_IN:
         load_task(spec)  # says what is wrong; only a built-in name or a place is ever imported
+    file, _, _ = spec.rpartition(":")
+    if file.endswith(".py"):
+        check_file(Path(file))
 
 
 def default_run_name(spec: str) -> str:
