@@ -18,10 +18,20 @@ def run_config_to_json(config: RunConfig) -> str:
     return canonical_json.write(_plain(config))
 
 
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_NONE = _Nothing()
+
+
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     """Return one line a setting that differs, with both values; empty when equal."""
     left, right = _flat(_plain(ours)), _flat(_plain(theirs))
-    return [f"{key}: {left[key]!r} here, {right[key]!r} in the run" for key in left if left[key] != right[key]]
+    keys = [*left, *(key for key in right if key not in left)]
+    differing = [key for key in keys if left.get(key, _NONE) != right.get(key, _NONE)]
+    return [f"{key}: {left.get(key, _NONE)!r} here, {right.get(key, _NONE)!r} in the run" for key in differing]
 
 
 def run_config_from_json(text: str) -> RunConfig:
@@ -99,6 +109,10 @@ def _flat(plain: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in plain.items():
         if name in SECTIONS:
             flat |= {f"{name}.{key}": one for key, one in value.items()}
+        elif name == "rule":
+            flat["rule"] = value["name"]
+            for index, group in enumerate(value["groups"]):
+                flat |= {f"rule.groups[{index}].{key}": one for key, one in group.items()}
         else:
             flat[name] = value
     return flat

@@ -62,6 +62,19 @@ def test_differences() -> None:
     assert differences(CONFIG, theirs) == ["steps: 100 here, 200 in the run", "seed: 0 here, 1 in the run"]
 
 
+def test_differences_of_the_rule() -> None:
+    """Number by number, because a group has many and mostly one of them differs."""
+    groups = ({"lr": 0.1, "beta1": 0.9},)
+    theirs = dataclasses.replace(CONFIG, rule=RuleConfig(name="adam", groups=groups))
+    assert differences(CONFIG, theirs) == [
+        "rule: 'adamw' here, 'adam' in the run",
+        "rule.groups[0].lr: 0.001 here, 0.1 in the run",
+        "rule.groups[1].lr: 0.0001 here, nothing in the run",
+        "rule.groups[1].beta1: 0.9 here, nothing in the run",
+    ]
+    assert differences(theirs, CONFIG)[-1] == "rule.groups[1].beta1: nothing here, 0.9 in the run"
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "my run/1"}, "name: run name 'my run/1' is not usable"),
     ({"name": ""}, "name: run name '' is not usable"),
