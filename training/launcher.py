@@ -88,7 +88,7 @@ class Launcher:
 
         Raises:
             RunError: too few processes are left.
-        IntegrityError: the log contradicts itself.
+            IntegrityError: the log contradicts itself.
             RunRefused: the run exists with other settings.
             KeyboardInterrupt: Ctrl-C. All processes have ended by then.
         """
@@ -100,6 +100,12 @@ class Launcher:
             if state.ended is None:
                 check_finish(finish)
             self._after(finish)
+        except KeyboardInterrupt:
+            self._say("stopping the workers, then the servers; Ctrl-C ends them at once")
+            if self._watching.run_uuid is not None and self._watching.newest.phase != "ended":
+                run = self._plan.settings.run
+                self._say(f"run {run} has not ended: --run {run}, with the same settings, goes on with it")
+            raise
         finally:
             self._end()
         return state
@@ -160,7 +166,7 @@ class Launcher:
         if child.role == "worker" and not members.version and members.workers < self._plan.settings.workers:
             raise _error(child, f"the run cannot start without its {self._plan.settings.workers} workers")
         self._say(
-            f"{child.name} {child.ending()}; {', '.join(one.name for one in left)} go on without it "
+            f"{child.name} {child.ending()}; {', '.join(one.name for one in left)} {_goes_on(left)} without it "
             f"(this release does not start it again). The end of its log, {child.log}:\n{_indented(child.tail(5))}"
         )
 
@@ -217,6 +223,10 @@ def _error(child: Child, consequence: str) -> DriftlineError:
     return kind(
         f"{child.name} {child.ending()}: {consequence}. The end of its log, {child.log}:\n{_indented(child.tail())}"
     )
+
+
+def _goes_on(left: list[Child]) -> str:
+    return "goes on" if len(left) == 1 else "go on"
 
 
 def _indented(text: str) -> str:

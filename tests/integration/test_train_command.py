@@ -85,12 +85,13 @@ def test_a_killed_worker_is_named_the_others_go_on_and_ctrl_c_ends_in_time(
     pids = children_of(training.process.pid)
     assert pids.keys() == {"server-1", "worker-1", "worker-2"}
     os.kill(pids["worker-1"], signal.SIGKILL)
-    training.until("worker-1 was ended by SIGKILL; worker-2 go on without it")
+    training.until("worker-1 was ended by SIGKILL; worker-2 goes on without it")
     training.until(" 1 worker ")
     began_s = time.monotonic()
     training.process.send_signal(signal.SIGINT)
     assert training.code(30) == 130
     assert time.monotonic() - began_s < 10
+    assert f"run {run} has not ended: --run {run}, with the same settings, goes on with it" in training.said()
     assert "driftline: interrupted" in training.said()
     assert not any(lives(pid) for pid in pids.values())
     seen = json.loads(commands.run("status", run, "--json").stdout)

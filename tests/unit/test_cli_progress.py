@@ -39,7 +39,7 @@ def fold(ledger: Ledger) -> RunState:
 
 
 def test_the_line_names_everything_and_the_most_wanted_first() -> None:
-    """A narrow terminal cuts its end."""
+    """A narrow terminal shows those that fit."""
     assert "  ".join(progress_words(RUNNING)) == (
         "digits  version 7/300  loss 0.500  accuracy 0.750  1 worker  waiting 25%  staleness 0  2.5 MB  test loss 1.000"
     )
@@ -82,7 +82,7 @@ def test_without_a_terminal_there_are_plain_lines_and_few_of_them(monkeypatch: p
 
 
 def test_on_a_terminal_one_line_changes_and_what_is_said_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It never wraps, and it is taken away at the end."""
+    """It never wraps nor ends within a word, and it is taken away at the end."""
     monkeypatch.setenv("COLUMNS", "30")
     stream = Terminal()
     line = ProgressLine(stream)
@@ -90,6 +90,4 @@ def test_on_a_terminal_one_line_changes_and_what_is_said_stays(monkeypatch: pyte
     line.say("worker-1 is gone")
     line.show(Progress(run="r", phase="ended"))
     line.clear()
-    assert stream.getvalue() == (
-        "\r\x1b[Kdigits  version 7/300  loss 0\r\x1b[Kworker-1 is gone\n\r\x1b[Kr  ended\r\x1b[K"
-    )
+    assert stream.getvalue() == ("\r\x1b[Kdigits  version 7/300\r\x1b[Kworker-1 is gone\n\r\x1b[Kr  ended\r\x1b[K")

@@ -108,7 +108,7 @@ def test_a_lost_server_is_named_and_the_last_one_ends_the_run(play: Callable[...
     soon = "import sys, time; time.sleep(1.5); sys.exit('out of disk')"
     played = play(server_1=failing(1, "no luck"), server_2=soon)
     error = played.error()
-    assert played.said[0].startswith("server_1 ended with code 1; server_2 go on without it")
+    assert played.said[0].startswith("server_1 ended with code 1; server_2 goes on without it")
     assert "no luck" in played.said[0]
     assert "server_2 ended with code 1: no server of this command is left" in str(error)
     assert "out of disk" in str(error)
@@ -146,6 +146,7 @@ def test_an_interruption_ends_every_process_in_time(
         played.launcher.run()
     assert not played.launcher._children.living()
     assert time.monotonic() - began_s < 10
+    assert played.said == ["stopping the workers, then the servers; Ctrl-C ends them at once"]
 
 
 def test_the_command_lines_hold_every_setting_and_no_property() -> None:

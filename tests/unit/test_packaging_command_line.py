@@ -199,3 +199,12 @@ def test_the_installed_command_says_its_version() -> None:
     script = Path(sys.executable).parent / "driftline"
     done = subprocess.run((script, "--version"), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"driftline {__version__}\n")
+
+
+def test_help_shows_no_formatting_signs() -> None:
+    """Nor is an overview cut off in the middle of a sentence."""
+    for words in ([], ["broker"], ["runs"]):
+        text = CliRunner().invoke(main, [*words, "--help"]).output
+        assert "\\b" not in text
+        assert "..." not in text.partition("Commands:")[2]
+    assert "Exit codes: 0 done" in CliRunner().invoke(main, ["--help"]).output

@@ -1,6 +1,7 @@
 """The status object, from a ledger that is written and read like a real one."""
 
 import json
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -114,9 +115,16 @@ def test_the_table_for_people_names_everything(seen: RunStatus) -> None:
 def test_the_summary_names_contributions_and_shards(seen: RunStatus) -> None:
     """What somebody who has waited wants to see."""
     text = "\n".join(summary_lines(seen, 2.0, 9.5))
-    assert "run told ended at version 3: 2.0 s of training, 9.5 s with all starts and stops" in text
+    assert "run told ended at version 3: 2.0 s of training, 9.5 s in all" in text
     assert "3 contributions" in text
+    assert re.search(r"staleness +0 versions for \d contributions?$", text, re.MULTILINE)
     assert "shards 0, 2" in text
+
+
+def test_the_time_of_a_run_that_was_gone_on_with_is_no_riddle(seen: RunStatus) -> None:
+    """It began before the command did."""
+    head = summary_lines(seen, 78.8, 58.7)[0]
+    assert head == "run told ended at version 3: 78.8 s after it began, 58.7 s of them in this command"
 
 
 @pytest.mark.parametrize(("numbers", "short"), [((), ""), ((3,), "3"), ((0, 1, 2, 7), "0-2, 7"), ((0, 2), "0, 2")])

@@ -114,19 +114,18 @@ def _stdout_is_gone() -> bool:
     return False
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 integrity violation, 130 interrupted.",
+)
 @click.option("-v", "--verbose", count=True, help="Log what happens; twice for details.", show_default=False)
 @click.option(
     "--log-json", is_flag=True, envvar="DRIFTLINE_LOG_JSON", show_envvar=True, help="Log one JSON object a line."
 )
 @click.version_option(__version__, prog_name="driftline", message="%(prog)s %(version)s")
 def main(verbose: int, *, log_json: bool) -> None:
-    r"""Train PyTorch models through Kafka: the log is the training run.
-
-    \b
-    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,
-                3 integrity violation, 130 interrupted.
-    """
+    """Train PyTorch models through Kafka: the log is the training run."""
     from driftline.telemetry import configure_logging  # noqa: PLC0415 - `driftline --help` needs none of it
 
     configure_logging(LEVELS[min(verbose, len(LEVELS) - 1)], json_lines=log_json)

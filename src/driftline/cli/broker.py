@@ -65,7 +65,7 @@ def broker() -> None:
     """
 
 
-@broker.command()
+@broker.command(short_help="Start it in the background, or find it running.")
 @_home_option
 @_port_option
 @_timeout_option(120.0, "How long the start may take; a first download is not counted.")
@@ -109,7 +109,7 @@ def _fields(seen: "BrokerStatus") -> dict[str, object]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
 
 
-@broker.command()
+@broker.command(short_help="Run it in the foreground, until Ctrl-C or SIGTERM.")
 @_home_option
 @_port_option
 @_timeout_option(120.0, "How long the start may take; a first download is not counted.")
@@ -150,7 +150,7 @@ def _watch(kafka: "EmbeddedBroker") -> None:
     _report("the broker was stopped by another process")
 
 
-@broker.command()
+@broker.command(short_help="Fetch Kafka now, so that even a first start is fast.")
 def prepare() -> None:
     """Fetch Kafka and make its ahead-of-time cache now, so that even a first start is fast."""
     from driftline.broker.embedded.prepare import prepare as prepare_now  # noqa: PLC0415 - keeps --help fast

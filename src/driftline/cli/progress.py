@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 REFRESH_S = 0.1
 PLAIN_S = 2.0
+_GAP = "  "
 _ERASE = "\r\x1b[K"
 
 
 def progress_words(seen: "Progress") -> list[str]:
-    """Return the parts of a progress line, the most wanted first: a narrow terminal cuts the rest."""
+    """Return the parts of a progress line, the most wanted first: a narrow terminal shows no others."""
     words = [seen.run]
     if seen.steps:
         words.append(f"version {seen.version}/{seen.steps}")
@@ -26,7 +27,7 @@ def progress_words(seen: "Progress") -> list[str]:
     metrics = metric_words(seen.metrics)
     words += metrics[:1]
     if seen.version:
-        words.append(_count(seen.workers, "worker"))
+        words.append(count(seen.workers, "worker"))
         if seen.waiting_share is not None:
             words.append(f"waiting {seen.waiting_share:.0%}")
         words += [f"staleness {seen.staleness}", f"{seen.wire_bytes / 1e6:.1f} MB"]
@@ -38,7 +39,18 @@ def metric_words(metrics: Mapping[str, float]) -> list[str]:
     return [f"{'test loss' if name == 'loss' else name} {value:.3f}" for name, value in metrics.items()]
 
 
-def _count(number: int, thing: str) -> str:
+def _fitted(words: list[str], width: int) -> str:
+    """Return as many words as fit, none of them in part, but for the first."""
+    line = words[0][:width]
+    for word in words[1:]:
+        if len(line) + len(_GAP) + len(word) > width:
+            break
+        line += _GAP + word
+    return line
+
+
+def count(number: int, thing: str) -> str:
+    """Write a number of things: ``1 worker``, ``2 workers``."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
@@ -57,10 +69,10 @@ class ProgressLine:
         if now_s < self._next_s and seen.phase != "ended":
             return
         self._next_s = now_s + (REFRESH_S if self._updates_in_place else PLAIN_S)
-        line = "  ".join(progress_words(seen))
+        words = progress_words(seen)
+        line = _GAP.join(words)
         if self._updates_in_place:
-            width = shutil.get_terminal_size().columns - 1
-            self._write(f"{_ERASE}{line[:width]}")
+            self._write(f"{_ERASE}{_fitted(words, shutil.get_terminal_size().columns - 1)}")
         elif line != self._shown:
             self._write(f"{line}\n")
         self._shown = line

@@ -50,7 +50,7 @@ def _list(connection: "Connection", *, as_json: bool) -> None:
             say(f"{entry.run}: {entry.problem}")
 
 
-@runs.command()
+@runs.command(short_help="Delete the topics of a run.")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @connection_options

@@ -28,7 +28,7 @@ def status_lines(seen: "RunStatus") -> list[str]:
         ("parameters", _digest(seen.parameters_digest, seen)),
         ("mode", f"{seen.mode or NOTHING}, topology {seen.topology or NOTHING}, term {seen.term}"),
         ("samples", f"{seen.samples:,}"),
-        ("staleness", ", ".join(f"{late}: {count}" for late, count in seen.staleness.items()) or NOTHING),
+        ("staleness", _staleness(seen)),
         ("not used", _not_used(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
     ]
@@ -90,18 +90,33 @@ def ranges(numbers: Sequence[int]) -> str:
 def summary_lines(seen: "RunStatus", training_s: float, whole_s: float) -> list[str]:
     """Return what ``train`` says at its end: ``training_s`` is the part of ``whole_s`` that made versions."""
     verb = "failed at" if seen.ended is not None and seen.ended.failure else "ended at"
-    time = f"{training_s:.1f} s of training, {whole_s:.1f} s with all starts and stops"
-    head = f"run {seen.run} {verb} version {seen.version}: {time}"
+    head = f"run {seen.run} {verb} version {seen.version}: {_time(training_s, whole_s)}"
     facts = [
         ("metrics", _metrics(seen)),
         ("digest", _digest(seen.digest, seen)),
         ("samples", f"{seen.samples:,}"),
-        ("staleness", ", ".join(f"{late}: {count}" for late, count in seen.staleness.items()) or NOTHING),
+        ("staleness", _staleness(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
         *((one.name, _contributions(one)) for one in seen.workers),
         *((one.name, f"shards {ranges(one.shards) or NOTHING}") for one in seen.servers),
     ]
     return [head, *(f"  {line}" for line in table(facts))]
+
+
+def _time(training_s: float, whole_s: float) -> str:
+    """Say how long it took: a run that was gone on with has trained since before this command began."""
+    if training_s > whole_s:
+        return f"{training_s:.1f} s after it began, {whole_s:.1f} s of them in this command"
+    return f"{training_s:.1f} s of training, {whole_s:.1f} s in all"
+
+
+def _staleness(seen: "RunStatus") -> str:
+    """Say how late contributions were: ``0 versions for 900 contributions``."""
+    parts = [
+        f"{late} {'version' if int(late) == 1 else 'versions'} for {count} contribution{'' if count == 1 else 's'}"
+        for late, count in seen.staleness.items()
+    ]
+    return ", ".join(parts) or NOTHING
 
 
 def _contributions(worker: "WorkerStatus") -> str:

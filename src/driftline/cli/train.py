@@ -1,6 +1,9 @@
 """``driftline train``: everything on one machine, from start to summary."""
 
 import json
+import os
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +21,7 @@ from driftline.cli.options import (
     run_options,
     take_run_words,
 )
-from driftline.cli.progress import ProgressLine
+from driftline.cli.progress import ProgressLine, count
 
 if TYPE_CHECKING:
     from driftline.config.connection import Connection, Reached
@@ -77,7 +80,7 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
         finally:
             line.clear()
     lines = summary_lines(seen, training_s, time.monotonic() - began_s)
-    for text in [*lines, f"look further: driftline status {seen.run}{_where(request.connection)}"]:
+    for text in [*lines, f"look further: {_program()} status {seen.run}{_where(request.connection)}"]:
         click.echo(text, err=as_json)
     if as_json:
         click.echo(json.dumps(seen.to_dict(), allow_nan=False))
@@ -131,8 +134,8 @@ def _train(
             logs=run_folder(home, settings.run),
         )
         line.say(
-            f"run {settings.run}: {request.task} with {len(plan.workers)} workers and {len(plan.servers)} servers, "
-            f"Kafka at {kafka.bootstrap_servers}, logs in {plan.logs}"
+            f"run {settings.run}: {request.task} with {count(len(plan.workers), 'worker')} and "
+            f"{count(len(plan.servers), 'server')}, Kafka at {kafka.bootstrap_servers}\nlogs are in {plan.logs}"
         )
         state = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say).run()
         live = read_recent_events(kafka.broker, settings.run, state)
@@ -170,6 +173,13 @@ def _environment(connection: "Connection") -> dict[str, str]:
     """Hand Kafka's properties to the processes where other users cannot see them."""
     pairs = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
     return {"DRIFTLINE_KAFKA_PROPERTIES": "\n".join(pairs)}
+
+
+def _program() -> str:
+    """Return how this command can be called again: it may lie in an environment that is not active."""
+    typed = sys.argv[0]
+    needs_path = Path(typed).name == "driftline" and os.sep in typed and shutil.which("driftline") is None
+    return typed if needs_path else "driftline"
 
 
 def _where(connection: "Connection") -> str:
