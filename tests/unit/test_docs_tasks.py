@@ -1,0 +1,105 @@
+"""The page about tasks: its code is run as a reader would run it."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.consumers.follower import Model
+from driftline.errors import ConfigError
+from driftline.producers.deltas import Gradient
+from driftline.testing.in_process import run_in_process
+from driftline.training import optimizer_settings
+from driftline.training.computing import Computing
+from driftline.training.evaluation import evaluate
+from driftline.training.randomness import build_model
+from driftline.training.run_settings import RunSettings
+from driftline.training.task import Task, load_task
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
+WRITTEN, TRIED, KEPT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give the reader's working directory, with the first file of the page in it."""
+    (tmp_path / "tumours.py").write_text(WRITTEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.endswith(("tumours", "kept")):
+            del sys.modules[name]
+
+
+def trained(task: Task, steps: int) -> dict[str, float]:
+    """Train a task with two workers and two servers, all in this process, and measure the last version."""
+    computing = Computing(task, RunSettings(run="page", workers=2, steps=steps, seed=0, partitions=4))
+    workers = ("worker-1", "worker-2")
+
+    def compute(worker: str, model: Model, cursor: int) -> Gradient:
+        found = computing.gradient(model, worker=worker, start=0, cursor=cursor, clock=cursor + 1, first_names=workers)
+        assert isinstance(found, Gradient)
+        return found
+
+    outcome = run_in_process(MemoryBroker(), computing.offer, workers, compute, servers=2)
+    assert outcome.model is not None
+    assert outcome.model.version == steps
+    return evaluate(task, build_model(task, 0), computing.offer.layout, outcome.model.flat)
+
+
+@pytest.mark.parametrize("settings", [{}, {"rule": "sgd", "learning_rate": "0.05"}], ids=["adamw", "sgd"])
+def test_the_task_of_the_page_learns(settings: dict[str, str]) -> None:
+    """Found by the words that the page shows, with and without its settings."""
+    assert "driftline train tumours.py:Tumours" in PAGE
+    assert trained(load_task("tumours.py:Tumours", settings), steps=40)["accuracy"] > 0.9
+
+
+def test_the_loop_of_the_page_trains_without_kafka(capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain PyTorch."""
+    exec(TRIED, {})  # noqa: S102 - the page's own code
+    accuracy = re.fullmatch(r"\{'accuracy': ([0-9.]+)\}\n", capsys.readouterr().out)
+    assert accuracy is not None
+    assert float(accuracy[1]) > 0.9
+
+
+def test_the_model_can_be_kept_as_the_page_says(folder: Path) -> None:
+    """A state dict that torch loads into the task's model."""
+    import torch  # noqa: PLC0415 - only here
+
+    (folder / "kept.py").write_text(KEPT)
+    task = load_task("kept.py:Kept")
+    measured = trained(task, steps=2)
+    model = build_model(task, 1)
+    model.load_state_dict(torch.load("tumours.pt", weights_only=True))
+    with torch.no_grad():
+        batch = task.collate([task.data("test")[0]])
+        assert torch.isfinite(task.loss(model, batch)[0])
+    assert measured.keys() == {"accuracy"}
+
+
+def test_the_page_names_every_optimizer_that_can_be_used() -> None:
+    """A new update rule is not done before this page says so."""
+    row = next(line for line in PAGE.splitlines() if line.startswith("| optimizers other than"))
+    assert [kind.__name__ for kind in optimizer_settings._READINGS if f"`{kind.__name__}`" not in row] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("nn.Sequential(nn.Linear(30, 1), nn.BatchNorm1d(1))", "GroupNorm or LayerNorm"),
+        ("nn.Linear(30, 1).double()", "model.float()"),
+        ("nn.LazyLinear(1)", "one batch through the model"),
+    ],
+)
+def test_what_the_page_says_cannot_be_trained_is_refused_with_the_way_out(change: str, said: str, folder: Path) -> None:
+    """The words of the page are those of the message, or near them."""
+    lines = ["from torch import nn", "from tumours import Tumours", "class Other(Tumours):"]
+    (folder / "kept.py").write_text("\n".join([*lines, f"    def model(self): return {change}", ""]))
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        Computing(load_task("kept.py:Other"), RunSettings(run="page", workers=2, steps=1, seed=0, partitions=4))
+    assert said in PAGE.replace("`", "")
