@@ -316,6 +316,7 @@ STALLS = (Fault.STALL, Fault.PAUSE, Fault.COMPACT)
 STRANGERS = (Fault.FOREIGN_RUN, Fault.DUPLICATE, Fault.STALL)
 NEW_TERMS = (Fault.LOST_CLAIM, Fault.VOID_RECORD, Fault.DUPLICATE, Fault.STALL)
 MOVES = (Fault.MOVE, Fault.ZOMBIE, Fault.CRASH_SERVER, Fault.PAUSE)
+NEW_COORDINATORS = (Fault.MOVE, Fault.CRASH_SERVER, Fault.LOST_CLAIM, Fault.DUPLICATE)
 CONFLICTS = (Fault.CONFLICTING_DELTA, Fault.DUPLICATE, Fault.STALL)
 
 PLANTED = (
@@ -329,7 +330,13 @@ PLANTED = (
     Planted("trusts announcements", "3", Cores(server=server_with(evidence=TrustsAnnouncements))),
     Planted("ignores roots", "3", Cores(server=server_with(evidence=IgnoresRoots)), CONFLICTS),
     Planted("sums as deltas arrive", "4", Cores(server=server_with(shards=SumsAsDeltasArrive))),
-    Planted("never repeats receipts", "9", Cores(server=server_with(shards=NeverRepeatsReceipts)), MOVES),
+    Planted(
+        "never repeats receipts",
+        "9",
+        Cores(server=server_with(shards=NeverRepeatsReceipts)),
+        NEW_COORDINATORS,
+        seeds=80,
+    ),
     Planted("never publishes", "9", Cores(server=server_with(shards=NeverPublishes))),
     Planted("keeps the last copy", "4", Cores(server=server_with(shards=KeepsTheLastCopy))),
     Planted("applies what is there", "4", Cores(server=server_with(shards=AppliesWhatIsThere))),

@@ -56,6 +56,7 @@ class ReferenceLedger:
         version_heads: head behind each version's record.
         members: live groups now.
         gone: groups that were removed.
+        rejections: every contribution that is not used.
         joined: worker of every join, in order.
     """
 
@@ -68,7 +69,7 @@ class ReferenceLedger:
         self.start: RunStart | None = None
         self.end: RunEnd | None = None
         self.settled: dict[tuple[GroupId, int], int] = {}
-        self.rejected = 0
+        self.rejections: list[Rejection] = []
 
     @property
     def now(self) -> Moment:
@@ -121,7 +122,7 @@ class ReferenceLedger:
                 self._version(record, head)
             case Rejection():
                 self._settle(record.group, record.clock, -1)
-                self.rejected += 1
+                self.rejections.append(record)
             case RunEnd():
                 self.end = record
 

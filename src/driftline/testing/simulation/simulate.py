@@ -12,6 +12,12 @@ from driftline.testing.simulation.scenario import Fault, Scenario, scenario
 from driftline.testing.simulation.scheduler import Scheduler
 from driftline.testing.simulation.world import World
 
+NOT_WHOLE = "not whole"
+"""How the reason of a rejection begins when receipts did not come."""
+
+SLOW = frozenset({Fault.STALL, Fault.PAUSE, Fault.ZOMBIE, Fault.SEND_LATE})
+"""Faults that keep receipts away for longer than the coordinator waits for them."""
+
 
 class SimulationFailure(AssertionError):
     """A seed broke an invariant; says which, and shows the last events."""
@@ -85,8 +91,9 @@ def _report(world: World) -> Report:
     require(version == plan.config.steps, f"the run ends at version {version}, not {plan.config.steps}")
     whole = len(world.promises.published[version]) == world.problem.layout.shard_count
     require(whole, f"nobody who comes now can load version {version}: its parameters are not whole")
+    _require_just_rejections(world)
     digest = model.states[version].digests.model
-    all_there = not ledger.gone and not ledger.rejected and not world.skips_asked
+    all_there = not ledger.gone and not ledger.rejections and not world.skips_asked
     same_bits = all_there and ledger.joined == list(plan.names)
     if same_bits:
         require(digest == expected_digest(world.problem, plan.names), "the bits are not those of an undisturbed run")
@@ -99,8 +106,19 @@ def _report(world: World) -> Report:
         version=version,
         digest=digest,
         removals=len(ledger.gone),
-        rejections=ledger.rejected,
+        rejections=len(ledger.rejections),
         terms=ledger.now.term,
         fingerprint=world.fingerprint,
         same_bits=same_bits,
     )
+
+
+def _require_just_rejections(world: World) -> None:
+    """A contribution that is whole in the log is given up only where something kept receipts or readers waiting."""
+    unjust = [
+        rejection
+        for rejection in world.promises.ledger.rejections
+        if rejection.reason.startswith(NOT_WHOLE) and world.promises.model.is_whole(rejection.group, rejection.clock)
+    ]
+    slow = SLOW & set(world.faults)
+    require(not unjust or bool(slow), f"rejected although every delta is there: {unjust}")
