@@ -2,14 +2,21 @@
 
 Two rules, and nothing else:
 
-- ``TermStart`` is valid when its term is higher than the current one, whatever its parent;
+- ``TermStart`` is valid when its term is higher than the current one, whatever its parent; a term beyond `LEAP_TERM`
+  must be the very next one;
 - any other record is valid when its parent is the current head and its term the current one.
 
 A valid record moves the head: head' = SHA-256(head ‖ record bytes). A void record leaves it unchanged.
 """
 
+from typing import Final
+
 from driftline.schemas.digests import next_head
 from driftline.schemas.records import NO_HASH, LedgerRecord, TermStart
+
+LEAP_TERM: Final = 2**62
+"""Up to here a term may leave others out. A candidate never does, so a record far beyond is nobody's claim: counted, it
+could leave no higher term of 64 bits for anybody to reign in."""
 
 
 class Chain:
@@ -40,5 +47,5 @@ class Chain:
 
     def _is_valid(self, record: LedgerRecord) -> bool:
         if isinstance(record, TermStart):
-            return record.term > self.term
+            return self.term < record.term <= max(LEAP_TERM, self.term + 1)
         return record.term == self.term and record.parent == self.head

@@ -217,6 +217,8 @@ class Coordinator:
             self.evidence.hear_tick(self._ticks_read)
             self._tick_outstanding = False
             self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.config else 0.25)
+            if self._state.config is not None:
+                self.evidence.forget_silent(self._ticks_read, self._state.config.gone_after_ticks)
 
     # -- proposals ---------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`,
 from collections import Counter, deque
 from dataclasses import dataclass
 
+from driftline.consumers.event_check import event_problem, shorten, weight_problem
 from driftline.consumers.run_state import RunState
 from driftline.schemas.digests import contribution_root, model_digest, verify_digest
 from driftline.schemas.layout import Layout
@@ -47,6 +48,9 @@ of a process that died long ago."""
 CLAIM_GAP = 8
 """Ticks of silence after which repetitions are counted anew."""
 
+MAX_STRANGE_CLOCKS = 4096
+"""Clocks that are remembered of groups whose `Join` we have yet to read, all of them together."""
+
 MAX_EARLY = 1024
 """Events that are remembered while the run has not started; the newest."""
 
@@ -73,7 +77,7 @@ class Evidence:
         self.snapshots: dict[bytes, dict[int, bytes]] = {}
         self.claims: dict[Member, Claim] = {}
         self._members: dict[str, GroupId] = {}
-        self.leaving: set[Member] = set()
+        self.leaving: dict[Member, int] = {}
         self.heard: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
         self.offers: dict[Clock, Contribution | Skip] = {}
@@ -103,6 +107,9 @@ class Evidence:
             self._hear(event, ticks_read)
 
     def _hear(self, event: Event, ticks_read: int) -> None:
+        if event_problem(event, self._state.layout, self._state.version):
+            self.counters["events_refused"] += 1
+            return
         match event:
             case Ready() | Heartbeat() | ServerState() | Leave():
                 self._hear_member(event, ticks_read)
@@ -133,7 +140,7 @@ class Evidence:
                 self._alive(event.server, event.incarnation, ticks_read)
                 self._hear_server(event)
             case Leave():
-                self.leaving.add((event.worker, event.incarnation))
+                self.leaving[event.worker, event.incarnation] = ticks_read
 
     def _hear_proposal(self, event: Proposal) -> None:
         if self._state.start is None and len(self.proposals) < MAX_PROPOSALS:
@@ -160,7 +167,7 @@ class Evidence:
             return
         clock = (event.group, event.clock)
         if event.refusal:
-            self.refusals.setdefault(clock, event.refusal)
+            self.refusals.setdefault(clock, shorten(event.refusal))
         self._rooted.pop(clock, None)
         self.receipts.setdefault(clock, {}).update({receipt.shard: receipt for receipt in event.shards})
 
@@ -169,13 +176,18 @@ class Evidence:
             self.counters["late_events"] += 1
             return False
         group = self._state.groups.get(group_id)
-        if clock > (group.settled_clock if group else 0) + CLOCKS_AHEAD:
+        if clock > (group.settled_clock if group else 0) + CLOCKS_AHEAD or (group is None and self._is_full()):
             self.counters["clocks_too_far_ahead"] += 1
             return False
         return True
 
+    def _is_full(self) -> bool:
+        """Whether so much is remembered that clocks of unknown groups must be among it, and no few."""
+        most = CLOCKS_AHEAD * len(self._state.groups) + MAX_STRANGE_CLOCKS
+        return max(len(self.offers), len(self.receipts)) >= most
+
     def _hear_server(self, event: ServerState) -> None:
-        self.failure = self.failure or event.failure
+        self.failure = self.failure or shorten(event.failure)
         for partition in event.partitions:
             self.applied[partition.partition] = event.version
             self.owners[partition.partition] = (event.server, event.incarnation)
@@ -233,8 +245,9 @@ class Evidence:
             return f"its base is no version {offer.base_version} of this ledger"
         if isinstance(offer, Skip):
             return ""
-        if clock in self.refusals:
-            return self.refusals[clock]
+        unusable = weight_problem(offer.weight) or self.refusals.get(clock, "")
+        if unusable:
+            return unusable
         receipts = self.receipts.get(clock, {})
         if len(receipts) < layout.shard_count:
             return ""
@@ -337,6 +350,18 @@ class Evidence:
             member: claim
             for member, claim in self.claims.items()
             if member not in state.joined and member[0] not in fresh
+        }
+
+    def forget_silent(self, ticks_read: int, patience: int) -> None:
+        """Drop who is no live group and was not heard for so many ticks: to be unknown is to be silent."""
+        live = {(group.worker, group.incarnation) for group in self._state.groups.values()}
+        self.heard = {
+            member: tick for member, tick in self.heard.items() if member in live or ticks_read - tick < patience
+        }
+        if ticks_read >= patience:  # before that, who was not heard in this reign is not silent yet
+            self.evaluators &= self.heard.keys()
+        self.leaving = {
+            member: tick for member, tick in self.leaving.items() if member in live or 0 <= ticks_read - tick < patience
         }
 
     def forget_settled(self) -> None:

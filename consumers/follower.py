@@ -1,7 +1,7 @@
 """A follower turns parameter records into whole models: one version, one head hash, all shards, or nothing.
 
-Parameters may arrive before the ledger record that explains them; they wait, bounded, until the fold has seen their
-version, and are dropped if the hash is another one.
+Parameters of this run may arrive before the ledger record that explains them; they wait, bounded, until the fold has
+seen their version, and are dropped if the hash is another one. Nobody reads parameters before the fold has `RunStart`.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from driftline.errors import Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.digests import verify_digest
 from driftline.schemas.records import Parameters
-from driftline.schemas.tensors import decode_fp32
+from driftline.schemas.tensors import FP32_BYTES, decode_fp32
 
 MAX_OPEN = 4
 """Incomplete versions that are kept at a time; the oldest gives way."""
@@ -45,7 +45,7 @@ class Follower:
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._open: dict[int, _Open] = {}
-        self._early: dict[int, list[tuple[Parameters, bytes]]] = {}
+        self._early: dict[int, dict[tuple[int, bytes], Parameters]] = {}
         self.newest: Model | None = None
         self.counters: Counter[str] = Counter()
 
@@ -58,41 +58,48 @@ class Follower:
         if not isinstance(record, Parameters) or value is None:
             self.counters["undecodable"] += 1
             return False
-        if record.version > self._state.version or self._state.start is None:
-            self._keep_early(record, value)
-            return False
-        return self._take(record, value)
-
-    def on_ledger(self) -> bool:
-        """The fold has moved; return whether a new version became complete."""
-        ready = [version for version in self._early if version <= self._state.version and self._state.start is not None]
-        records = [one for version in sorted(ready) for one in self._early.pop(version)]
-        completed = [self._take(record, value) for record, value in records]
-        return any(completed)
-
-    def _keep_early(self, record: Parameters, value: bytes) -> None:
-        self._early.setdefault(record.version, []).append((record, value))
-        while len(self._early) > MAX_OPEN:
-            del self._early[min(self._early)]
-            self.counters["early_versions_dropped"] += 1
-
-    def _take(self, record: Parameters, value: bytes) -> bool:
-        newest = -1 if self.newest is None else self.newest.version
-        if record.version <= newest:
+        if self._is_old(record):
             return False
         if not self._is_sound(record, value):
             self.counters["parameters_refused"] += 1
             return False
+        if record.version > self._state.version:
+            self._keep_early(record)
+            return False
+        return self._take(record)
+
+    def on_ledger(self) -> bool:
+        """The fold has moved; return whether a new version became complete."""
+        ready = [version for version in self._early if version <= self._state.version]
+        records = [one for version in sorted(ready) for one in self._early.pop(version).values()]
+        completed = [self._take(record) for record in records]
+        return any(completed)
+
+    def _keep_early(self, record: Parameters) -> None:
+        self._early.setdefault(record.version, {})[record.shard, record.head] = record
+        while len(self._early) > MAX_OPEN:
+            del self._early[min(self._early)]
+            self.counters["early_versions_dropped"] += 1
+
+    def _take(self, record: Parameters) -> bool:
+        if self._is_old(record):
+            return False
+        if record.head != self._state.heads.get(record.version):
+            self.counters["parameters_refused"] += 1
+            return False
         return self._place(record)
 
+    def _is_old(self, record: Parameters) -> bool:
+        return record.version <= (-1 if self.newest is None else self.newest.version)
+
     def _is_sound(self, record: Parameters, value: bytes) -> bool:
+        """Whether a server of this run wrote the record; what another run left behind must not crowd it out."""
         layout, start = self._state.layout, self._state.start
-        if layout is None or start is None or record.head != self._state.heads.get(record.version):
-            return False
-        if not 0 <= record.shard < layout.shard_count:
+        if layout is None or start is None or not 0 <= record.shard < layout.shard_count:
             return False
         begin, end = layout.shard_range(record.shard)
-        return record.elements == end - begin and verify_digest(start.run, value, record)
+        fits = record.elements == end - begin and len(record.payload) == FP32_BYTES * record.elements
+        return fits and verify_digest(start.run, value, record)
 
     def _place(self, record: Parameters) -> bool:
         layout = self._state.layout

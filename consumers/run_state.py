@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from driftline.consumers import contradictions
 from driftline.consumers.chain import Chain
 from driftline.consumers.policy import floor_of_slowest
-from driftline.errors import IntegrityError, Undecodable
+from driftline.errors import ConfigError, IntegrityError, Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.layout import Layout, layout_from_json
 from driftline.schemas.records import (
@@ -141,9 +142,12 @@ class RunState:
     def _start(self, offset: int, record: RunStart) -> None:
         if self.start is not None:
             raise IntegrityError(f"ledger offset {offset}: a second RunStart")
-        self.start = record
-        self.config = run_config_from_json(record.config)
-        self.layout = layout_from_json(record.layout)
+        try:
+            config, layout = run_config_from_json(record.config), layout_from_json(record.layout)
+        except ConfigError as error:
+            raise IntegrityError(f"ledger offset {offset}: a RunStart that cannot be read: {error}") from None
+        _refuse(offset, record, contradictions.in_start(record, config, layout))
+        self.start, self.config, self.layout = record, config, layout
         self.heads[0] = self.chain.head
 
     def _membership(self, offset: int, record: Membership) -> None:
@@ -151,6 +155,7 @@ class RunState:
             if self.groups.pop(removal.group, None) is None:
                 raise IntegrityError(f"ledger offset {offset}: removal of group {removal.group}, which is no member")
             self.removed[removal.group] = removal.reason
+        _refuse(offset, record, "" if record.raised >= 0 else f"paces are raised by {record.raised}")
         for group in self.groups.values():
             group.settled_pace += record.raised
         if not self.first_names and record.joins:
@@ -167,6 +172,8 @@ class RunState:
     def _version(self, offset: int, record: Version) -> None:
         if record.version != self.version + 1:
             raise IntegrityError(f"ledger offset {offset}: version {record.version} follows version {self.version}")
+        if self.config is not None:
+            _refuse(offset, record, contradictions.in_version(record, self.config))
         for use in record.uses:
             self._settle(offset, use.group, use.clock)
             self.used_at[use.group, use.clock] = record.version
@@ -233,3 +240,10 @@ class RunState:
         if group is not None:
             return clock <= group.settled_clock
         return group_id in self.removed or group_id.offset < self.next_offset
+
+
+def _refuse(offset: int, record: LedgerRecord, contradiction: str) -> None:
+    if contradiction:
+        raise IntegrityError(
+            f"ledger offset {offset}: a {type(record).__name__} that no coordinator writes: {contradiction}"
+        )

@@ -18,6 +18,8 @@ WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 ON_STALE: tuple[str, ...] = get_args(OnStale)
 MAX_STALENESS = 1_000_000
 MAX_COUNT = 10_000
+LEAST_FACTOR = 1e-100
+"""What polynomial weighting leaves of the stalest contribution: never 0, because shares are divided by their sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Consistency:
         if weighting == "inverse":
             return 1.0 / (1.0 + staleness)
         if weighting == "polynomial":
-            return float((1.0 + staleness) ** -self.exponent)
+            return max(LEAST_FACTOR, float((1.0 + staleness) ** -self.exponent))
         return 1.0
 
 

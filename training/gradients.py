@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from driftline.consumers.event_check import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
 from driftline.errors import RunRefused, UsageError
 from driftline.schemas.layout import Layout
 from driftline.training.model_layout import FlatArray, bound, segment_tensor
@@ -56,8 +57,11 @@ def loss_of(task: "Task", model: nn.Module, batch: Any) -> tuple[torch.Tensor, f
     if not (isinstance(mean, torch.Tensor) and mean.shape == () and mean.requires_grad):
         raise UsageError(f"{where}: the mean must be one number that depends on the parameters, got {mean!r}")
     weight = float(denominator)
-    if not (math.isfinite(weight) and weight >= 0):
-        raise UsageError(f"{where}: the denominator is {weight}; it must be finite and at least 0")
+    if weight_problem(weight):
+        raise UsageError(
+            f"{where}: the denominator is {weight}; it must be finite and at least 0, and from {LEAST_WEIGHT:.0e} to "
+            f"{MOST_WEIGHT:.0e} if it is not 0"
+        )
     return mean, weight
 
 

@@ -4,8 +4,7 @@ import os
 import socket
 
 from driftline.errors import UsageError
-
-MAX_NAME_CHARS = 64
+from driftline.schemas.names import MAX_NAME_CHARS, is_member_name
 
 
 def check_member_name(name: str, role: str) -> str:
@@ -14,15 +13,7 @@ def check_member_name(name: str, role: str) -> str:
     Raises:
         UsageError: names the value, the rule and an example.
     """
-    legal = (
-        1 <= len(name) <= MAX_NAME_CHARS
-        # Neither control characters nor lone surrogates are printable.
-        and name.isprintable()
-        and name == name.strip()
-        and not name.startswith(".")
-        and not set(name) & {"/", "\\"}
-    )
-    if legal:
+    if is_member_name(name):
         return name
     shown = repr(name) if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]!r}… ({len(name)} characters)"
     raise UsageError(

@@ -15,6 +15,9 @@ from driftline.schemas.records import (
     Version,
 )
 
+LAST_LEAP = 1 << 62
+"""The highest term that may leave others out."""
+
 
 class Violation(AssertionError):
     """An invariant does not hold."""
@@ -102,7 +105,8 @@ class ReferenceLedger:
 
     def _counts(self, record: object) -> LedgerRecord | None:
         if isinstance(record, TermStart):
-            return record if record.term > self.now.term else None
+            next_one = record.term == self.now.term + 1
+            return record if next_one or self.now.term < record.term <= LAST_LEAP else None
         if isinstance(record, LedgerRecord) and record.term == self.now.term and record.parent == self.now.head:
             return record
         return None

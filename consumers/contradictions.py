@@ -1,0 +1,48 @@
+"""Ledger records that count and cannot be: they contradict what the ledger said before, or themselves.
+
+No coordinator writes one, whatever happens to it, so no reader may go on behind one. Each function returns what is
+wrong, in words, or nothing.
+"""
+
+import math
+
+from driftline.consumers.event_check import weight_problem
+from driftline.consumers.rules import check_rule
+from driftline.schemas.layout import Layout
+from driftline.schemas.records import RunStart, Use, Version
+from driftline.schemas.run_config import RunConfig
+
+
+def in_start(record: RunStart, config: RunConfig, layout: Layout) -> str:
+    """Hold a start against its own settings and layout."""
+    problems = check_rule(config.rule)
+    if problems:
+        return problems[0]
+    if not record.partitions == config.partitions == layout.partitions:
+        return f"{record.partitions} partitions, {config.partitions} in its settings, {layout.partitions} in its layout"
+    if len(record.shards) != layout.shard_count:
+        return f"{len(record.shards)} digests of version 0 for {layout.shard_count} shards"
+    if record.layout_fingerprint != layout.fingerprint():
+        return "its layout is not what the fingerprint says"
+    highest = max((segment.group for segment in layout.segments if segment.kind == "parameter"), default=0)
+    return "" if highest < len(config.rule.groups) else f"parameter group {highest} has no settings"
+
+
+def in_version(record: Version, config: RunConfig) -> str:
+    """Hold a version's numbers against the settings of the run."""
+    if len(record.learning_rates) != len(config.rule.groups):
+        return f"{len(record.learning_rates)} learning rates for {len(config.rule.groups)} parameter groups"
+    if not all(math.isfinite(rate) for rate in record.learning_rates):
+        return f"learning rates {record.learning_rates}"
+    if not 0.0 < record.rho <= 1.0:
+        return f"rho is {record.rho!r}, not above 0 and at most 1"
+    if len(record.positions) != config.partitions:
+        return f"{len(record.positions)} positions for {config.partitions} partitions"
+    return next((problem for use in record.uses if (problem := _in_use(use, record.version))), "")
+
+
+def _in_use(use: Use, version: int) -> str:
+    base = version - 1 - use.staleness
+    if not 0 <= use.base_version == base < version:
+        return f"a contribution to version {use.base_version} that is {use.staleness} versions late"
+    return weight_problem(use.weight)

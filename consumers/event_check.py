@@ -1,0 +1,102 @@
+"""What an event must be before the coordinator believes it.
+
+An event that decodes may still say anything: it has no digest, and whoever can write to the topic can write it. What
+is wrong with it is found here, so that no number out of an event reaches an index, a table or a ledger record unseen.
+"""
+
+from typing import Final
+
+from driftline.schemas.layout import Layout
+from driftline.schemas.names import is_member_name
+from driftline.schemas.records import (
+    Contribution,
+    EvaluationReport,
+    Event,
+    Heartbeat,
+    Leave,
+    Proposal,
+    Ready,
+    Receipt,
+    ServerState,
+    ShardReceipt,
+    Skip,
+)
+
+MAX_TEXT_CHARS: Final = 2_000
+"""Of a reason that goes on into the ledger; what is beyond is cut off, so that the record fits."""
+
+LEAST_WEIGHT: Final = 2.0**-53
+MOST_WEIGHT: Final = 2.0**53
+"""Weights of contributions, beside 0: sums of them, and what damping makes of them, stay far inside float64."""
+
+VERSIONS_AHEAD: Final = 64
+"""Versions by which a server may be ahead of what this process has read of the ledger."""
+
+_LAST_OFFSET: Final = 2**63 - 2
+"""A version records the offset behind it, in 64 bits."""
+
+
+def event_problem(event: Event, layout: Layout | None, version: int) -> str:
+    """Return what keeps an event from being believed; nothing if it may be.
+
+    Args:
+        event: as decoded.
+        layout: of the run, None before its start.
+        version: the newest that has been read of the ledger.
+    """
+    sender = _sender(event)
+    if sender is not None and not is_member_name(sender):
+        return "its sender has no legal name"
+    if isinstance(event, Contribution | Skip | Receipt) and event.clock < 1:
+        return f"clock {event.clock}: clocks begin at 1"
+    if isinstance(event, Receipt) and layout is not None:
+        return next((problem for one in event.shards if (problem := _receipt_problem(one, layout))), "")
+    if isinstance(event, ServerState) and layout is not None:
+        return _server_problem(event, version + VERSIONS_AHEAD, layout)
+    return ""
+
+
+def weight_problem(weight: float) -> str:
+    """Return why a contribution cannot count for ``weight``, or nothing."""
+    if weight == 0.0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        return ""
+    return f"its weight is {weight!r}, neither 0 nor a number from {LEAST_WEIGHT:.0e} to {MOST_WEIGHT:.0e}"
+
+
+def shorten(text: str) -> str:
+    """Cut a text that goes on into the ledger."""
+    return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}…"
+
+
+def _sender(event: Event) -> str | None:
+    match event:
+        case Proposal() | Ready() | Leave():
+            return event.worker
+        case Heartbeat():
+            return event.member
+        case Receipt() | ServerState():
+            return event.server
+        case EvaluationReport():
+            return event.evaluator
+        case _:
+            return None
+
+
+def _receipt_problem(receipt: ShardReceipt, layout: Layout) -> str:
+    if not 0 <= receipt.shard < layout.shard_count:
+        return f"shard {receipt.shard} of {layout.shard_count}"
+    if receipt.partition != layout.partition_of(receipt.shard):
+        return f"shard {receipt.shard} does not live in partition {receipt.partition}"
+    return "" if 0 <= receipt.offset <= _LAST_OFFSET else f"offset {receipt.offset}"
+
+
+def _server_problem(event: ServerState, newest: int, layout: Layout) -> str:
+    if not 0 <= event.version <= newest:
+        return f"version {event.version}, which cannot be known yet"
+    for position in event.partitions:
+        if not 0 <= position.partition < layout.partitions:
+            return f"partition {position.partition} of {layout.partitions}"
+    for digest in event.shards:
+        if not 0 <= digest.shard < layout.shard_count or not 0 <= digest.version <= newest:
+            return f"a digest of shard {digest.shard} at version {digest.version}"
+    return ""
