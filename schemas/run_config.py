@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from driftline.broker.topics import check_run_name
 from driftline.errors import ConfigError, UsageError
 from driftline.schemas.consistency import Consistency, consistency_problems
+from driftline.schemas.local_work import LocalWork, local_work_problems
 from driftline.schemas.schedule import Schedule, schedule_problems
 
 TOP_SEED = 2**63 - 1
@@ -34,6 +35,7 @@ class RunConfig:
         name: the run's name, part of its topic names.
         consistency: how far training may drift from lock-step.
         schedule: of the learning rates, by version.
+        local: what a worker does in one clock.
         workers: how many workers must be ready before version 1 can be made.
         steps: the run ends at this version.
         seed: of data order and of everything random in workers.
@@ -49,6 +51,7 @@ class RunConfig:
     name: str
     consistency: Consistency = field(default_factory=Consistency)
     schedule: Schedule = field(default_factory=Schedule)
+    local: LocalWork = field(default_factory=LocalWork)
     workers: int
     steps: int
     seed: int = 0
@@ -83,6 +86,7 @@ def check(config: RunConfig) -> None:
         )
     problems += _check_name(config.name) + _check_rule(config.rule)
     problems += [f"consistency.{problem}" for problem in consistency_problems(config.consistency)]
+    problems += [f"local.{problem}" for problem in local_work_problems(config.local)]
     problems += [f"schedule.{problem}" for problem in schedule_problems(config.schedule)]
     if problems:
         raise ConfigError(problems)

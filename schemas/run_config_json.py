@@ -7,10 +7,15 @@ from typing import Any
 from driftline.errors import ConfigError
 from driftline.schemas import canonical_json
 from driftline.schemas.consistency import Consistency
+from driftline.schemas.local_work import LocalWork
 from driftline.schemas.run_config import RuleConfig, RunConfig, check, is_number
 from driftline.schemas.schedule import Schedule
 
-SECTIONS: Mapping[str, type[Consistency] | type[Schedule]] = {"consistency": Consistency, "schedule": Schedule}
+SECTIONS: Mapping[str, type[Consistency] | type[Schedule] | type[LocalWork]] = {
+    "consistency": Consistency,
+    "schedule": Schedule,
+    "local": LocalWork,
+}
 
 
 def run_config_to_json(config: RunConfig) -> str:
@@ -89,6 +94,7 @@ def _with_floats(config: RunConfig) -> RunConfig:
         rule=RuleConfig(name=config.rule.name, groups=groups),
         consistency=_floats_of(config.consistency),
         schedule=_floats_of(config.schedule),
+        local=_floats_of(config.local),
         tick_interval_s=_real(config.tick_interval_s),
     )
 

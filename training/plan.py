@@ -67,11 +67,13 @@ ALWAYS_SAID = ("mode", "staleness", "buffer", "weighting")
 
 def _bound_options(settings: RunSettings) -> dict[str, object]:
     """Return the options that say how drift is bounded and rates change, as far as they are not the usual ones."""
-    names = {"max_age_s": "max_age", "final": "final_rate"}
+    names = {"max_age_s": "max_age", "final": "final_rate", "steps": "local_steps"}
     chosen = {
         names.get(field.name, field.name): getattr(section, field.name)
-        for section in (settings.consistency, settings.schedule)
+        for section in (settings.consistency, settings.schedule, settings.local)
         for field in dataclasses.fields(section)
         if field.name in ALWAYS_SAID or getattr(section, field.name) != field.default
     }
+    if settings.local.steps > 1:
+        chosen |= {"outer_lr": settings.outer_lr, "outer_momentum": settings.outer_momentum}
     return {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}

@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass, field
 
+from driftline.consumers.rules import with_defaults
 from driftline.errors import UsageError
 from driftline.schemas.consistency import Consistency
+from driftline.schemas.local_work import LocalWork
 from driftline.schemas.run_config import RuleConfig, RunConfig, check
 from driftline.schemas.schedule import Schedule
 from driftline.training.data import steps_for_epochs
+
+OUTER_LR = 0.7
+OUTER_MOMENTUM = 0.9
+"""What DiLoCo (Douillard et al., 2023) found to work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +26,9 @@ class RunSettings:
         epochs: passes over the data instead of steps.
         consistency: how far training may drift from lock-step.
         schedule: of the learning rates.
+        local: what a worker does in one clock.
+        outer_lr: learning rate of the outer rule, SGD with Nesterov momentum; used with more than one local step.
+        outer_momentum: of the outer rule.
         seed: of model, data order and everything random.
         partitions: of the sharded topics.
     """
@@ -30,6 +39,9 @@ class RunSettings:
     epochs: int | None = None
     consistency: Consistency = field(default_factory=Consistency)
     schedule: Schedule = field(default_factory=Schedule)
+    local: LocalWork = field(default_factory=LocalWork)
+    outer_lr: float = OUTER_LR
+    outer_momentum: float = OUTER_MOMENTUM
     seed: int = 0
     partitions: int = 4
 
@@ -39,6 +51,11 @@ class RunSettings:
                 "say how long to train: either steps (versions) or epochs (passes over the data), not both"
             )
 
+    def outer_rule(self) -> RuleConfig:
+        """Return the rule that the servers apply to what comes of several local steps."""
+        numbers = {"lr": self.outer_lr, "momentum": self.outer_momentum, "nesterov": float(self.outer_momentum > 0)}
+        return with_defaults(RuleConfig(name="sgd", groups=(numbers,)))
+
     def freeze(self, rule: RuleConfig, *, samples: int, batch_size: int) -> RunConfig:
         """Return the configuration that `RunStart` records.
 
@@ -47,11 +64,13 @@ class RunSettings:
         """
         steps = self.steps
         if steps is None:
-            steps = steps_for_epochs(samples, max(self.workers, 1), batch_size, self.epochs or 0)
+            batches = steps_for_epochs(samples, max(self.workers, 1), batch_size, self.epochs or 0)
+            steps = -(-batches // max(self.local.steps, 1))
         config = RunConfig(
             name=self.run,
             consistency=self.consistency,
             schedule=self.schedule,
+            local=self.local,
             workers=self.workers,
             steps=steps,
             seed=self.seed,

@@ -116,6 +116,21 @@ def bound_options(command: Command) -> Command:
             "--final-rate", default="0", metavar="F", show_default=True,
             help="Share of the learning rates that is left at the last version.",
         ),
+        click.option(
+            "--clip-norm", default="0", metavar="NORM", show_default=True,
+            help="Clip each worker's own gradient to this 2-norm, before the mean; 0 does not clip.",
+        ),
+        click.option(
+            "--local-steps", default="1", metavar="H", show_default=True,
+            help="Steps of the task's optimizer that a worker makes by itself before it contributes (DiLoCo).",
+        ),
+        click.option(
+            "--outer-lr", default="0.7", metavar="LR", show_default=True,
+            help="With local steps: learning rate of the servers' SGD with Nesterov momentum.",
+        ),
+        click.option(
+            "--outer-momentum", default="0.9", metavar="M", show_default=True, help="With local steps: its momentum."
+        ),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from driftline.schemas.consistency import (
     Consistency,
     consistency_problems,
 )
+from driftline.schemas.local_work import MAX_LOCAL_STEPS, LocalWork
 from driftline.schemas.schedule import DECAYS, Schedule, schedule_problems
 
 LATER_MODES = ("allreduce",)
@@ -39,6 +40,8 @@ class BoundWords:
     warmup: str
     decay: str
     final_rate: str
+    clip_norm: str
+    local_steps: str
 
     def consistency(self, problems: Problems) -> Consistency:
         """Return the bounds, or anything at all once ``problems`` has grown."""
@@ -72,6 +75,15 @@ class BoundWords:
         for problem in schedule_problems(one) if not problems.found else ():
             problems.add(f"--{problem}")
         return one
+
+    def local(self, problems: Problems) -> LocalWork:
+        """Return what a worker does in one clock, or anything at all once ``problems`` has grown."""
+        return LocalWork(
+            clip_norm=problems.real("--clip-norm", self.clip_norm, 0.0, 1e9),
+            steps=problems.whole(
+                "--local-steps", self.local_steps, 1, MAX_LOCAL_STEPS, zero="zero local steps compute nothing"
+            ),
+        )
 
     def _mode(self, problems: Problems) -> str:
         if self.mode in LATER_MODES:

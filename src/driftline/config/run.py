@@ -27,6 +27,8 @@ class RunWords:
     steps: str | None
     epochs: str | None
     bounds: BoundWords
+    outer_lr: str
+    outer_momentum: str
     seed: str
     partitions: str
 
@@ -41,6 +43,9 @@ class RunWords:
             epochs=epochs,
             consistency=self.bounds.consistency(problems),
             schedule=self.bounds.schedule(problems),
+            local=self.bounds.local(problems),
+            outer_lr=problems.real("--outer-lr", self.outer_lr, 0.0, 1e3),
+            outer_momentum=problems.real("--outer-momentum", self.outer_momentum, 0.0, 1.0),
             seed=problems.whole("--seed", self.seed, 0, TOP_SEED),
             partitions=problems.whole(
                 "--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero partitions hold nothing"
