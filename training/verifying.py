@@ -6,9 +6,10 @@ import platform
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 
 import numpy as np
@@ -26,8 +27,12 @@ from driftline.training.reading import READ_TIMEOUT_S, reading
 SAY_EVERY_S = 2.0
 MOST_THREADS = 8
 
+PARTITIONED = (Stream.SNAPSHOTS, Stream.DELTAS, Stream.PARAMETERS)
+"""What is read of a partition, in the order in which `PartitionProof.prove` takes it."""
+
 _POLL_S = 0.2
 
+AllBounds = Mapping[Stream, Mapping[int, Bounds]]
 Say = Callable[[str], None]
 
 
@@ -87,11 +92,8 @@ class _Verification:
         self._read_ledger(self._bounds(Stream.LEDGER)[0])
         partitions = self._verifier.on_ledger_end()
         if partitions:
-            bounds = {
-                Stream.SNAPSHOTS: self._bounds(Stream.SNAPSHOTS),
-                Stream.DELTAS: self._bounds(Stream.DELTAS),
-                Stream.PARAMETERS: parameters,
-            }
+            snapshots, deltas = self._bounds(Stream.SNAPSHOTS), self._bounds(Stream.DELTAS)
+            bounds = {Stream.SNAPSHOTS: snapshots, Stream.DELTAS: deltas, Stream.PARAMETERS: parameters}
             self._prove_all(partitions, bounds)
         return dataclasses.replace(self._verifier.report(), environment=environment())
 
@@ -105,30 +107,32 @@ class _Verification:
             admin.close()
 
     def _read_ledger(self, bounds: Bounds) -> None:
-        with closing(self._records(Stream.LEDGER, 0, bounds)) as records:
+        with reading(self._broker) as reader, closing(self._records(reader, Stream.LEDGER, 0, bounds)) as records:
             for offset, value in records:
                 self._verifier.on_ledger(offset, value)
                 self._tell(partial("reading the ledger, at offset {} of {}".format, offset, bounds.end))
 
-    def _records(self, stream: Stream, partition: int, bounds: Bounds) -> Generator[FoundRecord]:
+    def _records(self, reader: Reader, stream: Stream, partition: int, bounds: Bounds) -> Generator[FoundRecord]:
         """Yield the records of a partition up to the end that ``bounds`` says."""
         if bounds.begin >= bounds.end:
             return
         topic = topic_name(self._run, stream)
-        with reading(self._broker) as reader:
-            reader.read(topic, partition, Start.BEGINNING)
+        reader.read(topic, partition, Start.BEGINNING)
+        try:
             moved_s = time.monotonic()
             while not self._stop.is_set():
                 found = self._poll(reader, stream, partition)
                 if isinstance(found, EndReached) or (found is not None and found.offset >= bounds.end):
                     return
                 if found is not None:
-                    moved_s = time.monotonic()
                     yield found.offset, found.value
+                    moved_s = time.monotonic()  # not before: whoever takes the records may take their time
                     if found.offset + 1 >= bounds.end:
                         return
                 elif time.monotonic() - moved_s > READ_TIMEOUT_S:
                     raise WaitTimeout(f"{topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?")
+        finally:
+            reader.stop(topic, partition)
         raise _Stopped
 
     @staticmethod
@@ -143,9 +147,11 @@ class _Verification:
 
     # -- proving -----------------------------------------------------------------------------------------------------
 
-    def _prove_all(self, partitions: tuple[PartitionProof, ...], bounds: Mapping[Stream, Mapping[int, Bounds]]) -> None:
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="verify") as pool:
-            pending = {pool.submit(self._prove, one, bounds) for one in partitions}
+    def _prove_all(self, partitions: tuple[PartitionProof, ...], bounds: AllBounds) -> None:
+        left = deque(partitions)
+        threads = min(self._threads, len(partitions))
+        with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
+            pending = {pool.submit(self._prove_some, left, bounds) for _ in range(threads)}
             try:
                 while pending:
                     done, pending = wait(pending, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
@@ -153,29 +159,37 @@ class _Verification:
                     self._tell(partial(self._progress, partitions))
             except BaseException:
                 self._stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _prove(self, proof: PartitionProof, bounds: Mapping[Stream, Mapping[int, Bounds]]) -> None:
+    def _prove_some(self, left: deque[PartitionProof], bounds: AllBounds) -> None:
+        """Prove partitions until none is left, on a thread of its own and with the same three readers."""
         require_denormals()
+        with ExitStack() as stack:
+            readers = {stream: stack.enter_context(reading(self._broker)) for stream in PARTITIONED}
+            while left:
+                try:
+                    proof = left.popleft()
+                except IndexError:
+                    return  # another thread was quicker
+                self._prove(proof, readers, bounds)
+
+    def _prove(self, proof: PartitionProof, readers: Mapping[Stream, Reader], bounds: AllBounds) -> None:
         number = proof.owned.partition
-        with (
-            closing(self._partition(Stream.SNAPSHOTS, number, bounds)) as snapshots,
-            closing(self._partition(Stream.DELTAS, number, bounds)) as deltas,
-            closing(self._partition(Stream.PARAMETERS, number, bounds)) as parameters,
-        ):
+        with ExitStack() as stack:
+            snapshots, deltas, parameters = (
+                stack.enter_context(closing(self._partition(readers[stream], stream, number, bounds)))
+                for stream in PARTITIONED
+            )
             proof.prove(snapshots, deltas, parameters)
 
-    def _partition(
-        self, stream: Stream, partition: int, bounds: Mapping[Stream, Mapping[int, Bounds]]
-    ) -> Generator[FoundRecord]:
+    def _partition(self, reader: Reader, stream: Stream, partition: int, bounds: AllBounds) -> Generator[FoundRecord]:
         found = bounds[stream].get(partition)
         if found is None:
             topic = topic_name(self._run, stream)
             raise TopicMissing(
                 f"topic {topic} has {len(bounds[stream])} partitions, so no partition {partition}, which the run has"
             )
-        return self._records(stream, partition, found)
+        return self._records(reader, stream, partition, found)
 
     # -- telling -----------------------------------------------------------------------------------------------------
 

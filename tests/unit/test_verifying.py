@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,10 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from driftline.broker.memory import MemoryBroker
+from driftline.broker.port import Bounds, EndReached, Position, Record
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.cli import main
 from driftline.config.connection import Connection
-from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing
+from driftline.consumers.verification import Verifier
+from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing, WaitTimeout
 from driftline.training import verifying
 from driftline.training.verifying import environment, verify_run
 from tests.unit.verifiable import Log, trained
@@ -146,6 +149,44 @@ def _refuse_second() -> "object":
             raise BrokerUnreachable("the second")
 
     return require
+
+
+class _Scripted:
+    """A reader that gives what it was told to."""
+
+    def __init__(self, *found: Record | None) -> None:
+        self._found = list(found)
+
+    def read(self, _topic: str, _partition: int, _position: Position) -> int:
+        return 0
+
+    def stop(self, _topic: str, _partition: int) -> None:
+        pass
+
+    def poll(self, _timeout_s: float) -> Record | EndReached | None:
+        return self._found.pop(0)
+
+    def close(self) -> None:
+        pass
+
+
+class _Silent(_Scripted):
+    def poll(self, _timeout_s: float) -> None:
+        return None
+
+
+def test_only_kafka_can_be_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes the records may need longer than Kafka may."""
+    monkeypatch.setattr(verifying, "READ_TIMEOUT_S", 0.05)
+    first, second = (Record("t", 0, offset, None, b"", 0) for offset in (0, 1))
+    verification = verifying._Verification(MemoryBroker(), "run", Verifier(), None, None)
+    records = verification._records(_Scripted(first, None, second), Stream.DELTAS, 0, Bounds(0, 2))
+    assert next(records)[0] == 0
+    time.sleep(0.1)
+    assert next(records)[0] == 1
+    silent = verification._records(_Silent(), Stream.DELTAS, 0, Bounds(0, 2))
+    with pytest.raises(WaitTimeout, match=r"driftline\.run\.deltas: nothing arrived"):
+        next(silent)
 
 
 def test_a_long_proof_says_how_far_it_is(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
