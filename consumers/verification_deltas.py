@@ -161,8 +161,7 @@ class DeltasProof:
     def _check_position(self, clock: Clock, shard: int, offset: int) -> None:
         """A version knows the offset behind all that it uses: nothing that counts stands behind it."""
         version = self._ledger.state.used_at[clock]
-        positions = self._ledger.state.versions[version].positions
-        limit = positions[self._owned.partition] if self._owned.partition < len(positions) else 0
+        limit = self._ledger.state.versions[version].positions[self._owned.partition]
         if offset >= limit:
             problem = "a delta stands behind the position that its version records, so it was moved or put in"
             self._bad(clock, version, shard, offset, problem, f"an offset below {limit}", f"offset {offset}")

@@ -11,19 +11,16 @@ from dataclasses import dataclass
 
 from driftline.broker.topics import Stream
 from driftline.consumers.owned import Clock
-from driftline.consumers.rules import check_rule
 from driftline.consumers.run_state import Folded, RunState
 from driftline.consumers.verification_findings import INTEGRITY, Finding, Findings
-from driftline.errors import ConfigError, IntegrityError, Undecodable
+from driftline.errors import IntegrityError, Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.digests import next_head
-from driftline.schemas.layout import Layout
 from driftline.schemas.records import (
     NO_HASH,
     LedgerRecord,
     Publish,
     RunEnd,
-    RunStart,
     StateDigest,
     TermStart,
     Version,
@@ -71,7 +68,6 @@ class LedgerProof:
         self.state = RunState()
         self.findings = Findings()
         self.recorded: list[Recorded] = []
-        self.version_offsets: dict[int, int] = {}
         self.skips: set[Clock] = set()
         self.passed: Passed | None = None
         self.bytes = 0
@@ -99,7 +95,7 @@ class LedgerProof:
         head, undecodable = self.state.chain.head, self.state.totals.undecodable
         try:
             folded = self.state.read(offset, value)
-        except (IntegrityError, ConfigError) as error:
+        except IntegrityError as error:
             self._stopped = True
             expected = "a record that follows from those before it"
             self._bad(offset, self.state.version, "the ledger contradicts itself", expected, str(error))
@@ -136,8 +132,6 @@ class LedgerProof:
             kind = type(record).__name__
             self.passed = Passed(head=head, offset=offset, record=kind, term=state.chain.term, version=state.version)
         match record:
-            case RunStart():
-                self._run_start(offset, record)
             case Version():
                 self._version(offset, record)
             case Publish() | RunEnd():
@@ -149,30 +143,8 @@ class LedgerProof:
         elif record.parent not in self._offsets_of_heads and self._loose is None:
             self._loose = _Break(offset, record.parent, self._culprit, self.state.version, before)
 
-    def _run_start(self, offset: int, record: RunStart) -> None:
-        layout, config = self.state.layout, self.state.config
-        if layout is None or config is None:
-            raise AssertionError("the fold sets both with RunStart")
-        for what, said, follows in (
-            ("layout fingerprint", record.layout_fingerprint.hex(), layout.fingerprint().hex()),
-            ("partitions", record.partitions, config.partitions),
-            ("partitions of the layout", layout.partitions, config.partitions),
-            ("digests of version 0", len(record.shards), layout.shard_count),
-            ("problems of the update rule", "; ".join(check_rule(config.rule)), ""),
-            ("parameter groups missing", _groups_missing(layout, len(config.rule.groups)), 0),
-        ):
-            if said != follows:
-                self._stopped = True
-                problem = f"RunStart contradicts itself in its {what}"
-                self._bad(offset, 0, problem, repr(follows), repr(said))
-
     def _version(self, offset: int, record: Version) -> None:
-        self.version_offsets[record.version] = offset
         self.skips.update((use.group, use.clock) for use in record.uses if use.kind != "delta")
-        partitions = 0 if self.state.layout is None else self.state.layout.partitions
-        if len(record.positions) != partitions:
-            problem = "a version has positions of another number of partitions than the run"
-            self._bad(offset, record.version, problem, str(partitions), str(len(record.positions)))
         self._record(offset, record.states)
 
     def _record(self, offset: int, states: tuple[StateDigest, ...]) -> None:
@@ -248,7 +220,7 @@ class LedgerProof:
     @property
     def can_be_folded(self) -> bool:
         """Whether there is a run whose versions can be computed."""
-        return self.state.layout is not None and not (self._stopped and self.state.version == 0)
+        return self.state.layout is not None
 
     @property
     def publish_points(self) -> set[int]:
@@ -264,8 +236,3 @@ class LedgerProof:
         version = self.state.used_at.get(clock)
         # A record that contradicts itself may have been folded in part.
         return version if version is not None and version <= self.state.version else None
-
-
-def _groups_missing(layout: Layout, groups: int) -> int:
-    highest = max((one.group for one in layout.segments if one.kind == "parameter"), default=-1)
-    return max(0, highest + 1 - groups)

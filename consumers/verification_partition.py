@@ -39,7 +39,6 @@ class PartitionProof:
         self.failure: tuple[int, str] | None = None
         self.bytes = 0
         self._ledger = ledger
-        self._cannot_apply = False
         self._compared = ledger.publish_points | {one.digest.version for one in ledger.recorded}
 
     @property
@@ -67,7 +66,7 @@ class PartitionProof:
             self.deltas.take(offset, value)
             self._advance()
         self.published.end()
-        can_go_on = self.owned.is_loaded and self.failure is None and not self._cannot_apply
+        can_go_on = self.owned.is_loaded and self.failure is None
         self.deltas.end(self._next_version() if can_go_on else None)
         self.findings.merge((self.deltas.findings, self.published.findings))
 
@@ -126,7 +125,7 @@ class PartitionProof:
 
     def _advance(self) -> None:
         """Apply every version whose deltas are here."""
-        while self.failure is None and not self._cannot_apply and self.owned.is_loaded:
+        while self.failure is None and self.owned.is_loaded:
             record = self._next_version()
             if record is None or not self.owned.holds_all_of(record):
                 return
@@ -134,8 +133,6 @@ class PartitionProof:
                 self._apply(record)
             except NonFiniteState as error:
                 self.failure = (record.version, str(error))
-            except ValueError as error:
-                self._refused(record.version, str(error))
             else:
                 self._arrived()
 
@@ -153,18 +150,3 @@ class PartitionProof:
             self.digests.compute()
         if self.published is not None:
             self.published.compare()
-
-    def _refused(self, version: int, reason: str) -> None:
-        self._cannot_apply = True
-        self.findings.add(
-            Finding(
-                verdict=INTEGRITY,
-                problem="a version cannot be applied",
-                stream=Stream.LEDGER,
-                partition=0,
-                offset=self._ledger.version_offsets.get(version),
-                version=version,
-                expected="learning rates and a moment rate that fit the run",
-                found=reason,
-            )
-        )

@@ -153,10 +153,11 @@ def test_a_record_that_contradicts_the_ledger_before_it_is_found(log: Log) -> No
     assert report.counts["ledger_unread"] > 0
 
 
-def test_a_version_that_cannot_be_applied_is_found(log: Log) -> None:
+def test_a_version_that_contradicts_the_settings_is_found(log: Log) -> None:
     log.rechain(third(lambda record: dataclasses.replace(record, learning_rates=())))
     found = bad(log.verify())
-    assert (found.stream, found.version, found.problem) == (Stream.LEDGER, 3, "a version cannot be applied")
+    assert (found.stream, found.problem) == (Stream.LEDGER, "the ledger contradicts itself")
+    assert "0 learning rates for 1 parameter groups" in found.found
 
 
 def test_a_digest_of_a_version_to_come_is_found(log: Log) -> None:
