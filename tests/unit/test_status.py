@@ -1,7 +1,7 @@
 """The status object, from a ledger that is written and read like a real one."""
 
+import dataclasses
 import json
-import re
 from collections.abc import Iterable
 
 import pytest
@@ -117,8 +117,25 @@ def test_the_summary_names_contributions_and_shards(seen: RunStatus) -> None:
     text = "\n".join(summary_lines(seen, 2.0, 9.5))
     assert "run told ended at version 3: 2.0 s of training, 9.5 s in all" in text
     assert "3 contributions" in text
-    assert re.search(r"staleness +0 versions for \d contributions?$", text, re.MULTILINE)
     assert "shards 0, 2" in text
+
+
+@pytest.mark.parametrize(
+    ("staleness", "words"),
+    [
+        ({}, "-"),
+        ({"0": 900}, "0 versions in all of 900 contributions"),
+        ({"0": 3, "1": 1}, "at most 1 version, 0.2 on average, of 4 contributions"),
+        ({"0": 500, "10": 1500}, "at most 10 versions, 7.5 on average, of 2,000 contributions"),
+    ],
+)
+def test_staleness_is_one_short_line_however_many_kinds_there_are(
+    seen: RunStatus, staleness: dict[str, int], words: str
+) -> None:
+    """A run without bounds has dozens."""
+    shown = dataclasses.replace(seen, staleness=staleness)
+    for lines in (status_lines(shown), summary_lines(shown, 2.0, 9.5)):
+        assert [line.partition("staleness")[2].strip() for line in lines if "staleness" in line] == [words]
 
 
 def test_the_time_of_a_run_that_was_gone_on_with_is_no_riddle(seen: RunStatus) -> None:

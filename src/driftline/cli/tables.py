@@ -111,12 +111,16 @@ def _time(training_s: float, whole_s: float) -> str:
 
 
 def _staleness(seen: "RunStatus") -> str:
-    """Say how late contributions were: ``0 versions for 900 contributions``."""
-    parts = [
-        f"{late} {'version' if int(late) == 1 else 'versions'} for {count} contribution{'' if count == 1 else 's'}"
-        for late, count in seen.staleness.items()
-    ]
-    return ", ".join(parts) or NOTHING
+    """Say how late contributions were; the object of ``--json`` has the number of each."""
+    counts = {int(late): count for late, count in seen.staleness.items()}
+    total = sum(counts.values())
+    if not total:
+        return NOTHING
+    worst = max(counts)
+    if not worst:
+        return f"0 versions in all of {total:,} contributions"
+    mean = sum(late * count for late, count in counts.items()) / total
+    return f"at most {worst} version{'' if worst == 1 else 's'}, {mean:.1f} on average, of {total:,} contributions"
 
 
 def _contributions(worker: "WorkerStatus") -> str:
