@@ -12,6 +12,10 @@ Lane = tuple[int, Place]
 """Number of a producer, and a partition. Number -n carries what producer n gave up and lands late."""
 
 
+IN_FLIGHT = 3
+"""Sends of a dead producer, a partition, that may still land: what it had not handed over dies with it."""
+
+
 class Outbox:
     """All sends that have left a process and are not yet in the log.
 
@@ -57,10 +61,10 @@ class Outbox:
         return send
 
     def crash(self, actor: Actor) -> None:
-        """A producer dies: of each partition a first part of what it sent lands some time, the rest never."""
+        """A producer dies: what was in flight lands some time or never, the rest never."""
         for lane in [lane for lane in self._lanes if lane[0] == actor.number]:
             waiting = self._lanes.pop(lane)
-            kept = self._rng.randint(0, len(waiting))
+            kept = self._rng.randint(0, min(len(waiting), IN_FLIGHT))
             if kept:
                 late = self._lanes.setdefault((-actor.number, lane[1]), deque())
                 late.extend(list(waiting)[:kept])
