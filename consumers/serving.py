@@ -17,6 +17,12 @@ from driftline.schemas.effects import Finish
 
 log = logging.getLogger(__name__)
 
+SERVER_GROUPS = (
+    GroupStream(Stream.DELTAS, "servers", Start.BEGINNING, held=True),
+    GroupStream(Stream.EVENTS, "coordinator", Start.END),
+)
+"""What servers share among them."""
+
 LOOK_S = 0.5
 """Seconds between two looks for the topics of a run that nobody has created yet."""
 
@@ -45,11 +51,7 @@ def serve(broker: Broker, run: str, name: str, *, stop: threading.Event, patienc
     if not wait_for_run(broker, run, stop=stop, patience_s=patience_s):
         return Finish("stopped before the run began")
     core = Server(name, os.urandom(16), random.Random(os.urandom(32)))  # noqa: S311 - back-off; nonces need no secrecy
-    groups = (
-        GroupStream(Stream.DELTAS, "servers", Start.BEGINNING),
-        GroupStream(Stream.EVENTS, "coordinator", Start.END),
-    )
-    shell = Shell(broker, run, core, name, groups)
+    shell = Shell(broker, run, core, name, SERVER_GROUPS)
     try:
         return shell.run(stop)
     finally:

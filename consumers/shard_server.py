@@ -23,7 +23,6 @@ from driftline.schemas.effects import (
     CaughtUp,
     Effect,
     Finish,
-    PauseDeltas,
     Read,
     Received,
     ResumeDeltas,
@@ -76,10 +75,8 @@ class ShardServer:
     # -- ownership ---------------------------------------------------------------------------------------------------
 
     def on_assigned(self, partitions: Iterable[int]) -> list[Effect]:
-        """Own partitions; their deltas follow from the beginning once the ledger is known."""
+        """Own partitions; their deltas are held until the ledger is known, then follow from the beginning."""
         self._waiting |= set(partitions)
-        if not self._is_active():
-            return [PauseDeltas(tuple(self._waiting))]
         return self._activate()
 
     def on_revoked(self, partitions: Iterable[int]) -> list[Effect]:

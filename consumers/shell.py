@@ -25,7 +25,6 @@ from driftline.schemas.effects import (
     Input,
     PartitionsAssigned,
     PartitionsRevoked,
-    PauseDeltas,
     Read,
     Received,
     ResumeDeltas,
@@ -61,11 +60,15 @@ class Core(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupStream:
-    """A stream that a consumer group hands out: ``<run>.<group>``, read from ``start`` at each assignment."""
+    """A stream that a consumer group hands out: ``<run>.<group>``, read from ``start`` at each assignment.
+
+    Of a ``held`` one nothing comes before the core asks for it.
+    """
 
     stream: Stream
     group: str
     start: Start
+    held: bool = False
 
 
 class Shell:
@@ -95,6 +98,7 @@ class Shell:
                 one.stream,
                 broker.group_reader(topic_name(run, one.stream), f"{run}.{one.group}", member, one.start),
                 self._inflow,
+                held=one.held,
             )
             for one in groups
         }
@@ -195,8 +199,6 @@ class Shell:
                     self._send(effect)
                 case Read() | StopReading():
                     self._direct(effect)
-                case PauseDeltas():
-                    self._groups[Stream.DELTAS].pause(effect.partitions)
                 case ResumeDeltas():
                     self._groups[Stream.DELTAS].resume(effect.partitions)
                 case Finish():

@@ -36,7 +36,10 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAssigned:
-    """The consumer group of this stream gave partitions to this process; their records follow from the start."""
+    """The consumer group of this stream gave partitions to this process; their records follow from the start.
+
+    Those of deltas follow when `ResumeDeltas` asks for them.
+    """
 
     stream: Stream
     partitions: tuple[int, ...]
@@ -98,15 +101,8 @@ class StopReading:
 
 
 @dataclass(frozen=True, slots=True)
-class PauseDeltas:
-    """Hand out no more deltas of these partitions until `ResumeDeltas`; what is held is enough for now."""
-
-    partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ResumeDeltas:
-    """Go on handing out deltas of these partitions."""
+    """Hand out the deltas of these partitions; after `PartitionsAssigned` they are held until then."""
 
     partitions: tuple[int, ...]
 
@@ -119,4 +115,4 @@ class Finish:
     failure: str = ""
 
 
-Effect: TypeAlias = Send | Read | StopReading | PauseDeltas | ResumeDeltas | Finish
+Effect: TypeAlias = Send | Read | StopReading | ResumeDeltas | Finish

@@ -59,6 +59,15 @@ def test_a_step_does_not_change_with_the_number_of_workers_or_servers(lab: Lab, 
     assert many.state.states[5].state == one.state.states[5].state
 
 
+def test_servers_that_come_later_fold_what_was_before_them_to_the_same_bits(lab: Lab) -> None:
+    """All that is left of the first servers is the log; the new ones are handed deltas before they know the ledger."""
+    plain = run_in_process(lab.broker, sgd_offer(lab.unique("stayed"), 2, steps=30), names(2), noise)
+    offer = sgd_offer(lab.unique("relieved"), 2, steps=30)
+    relieved = run_in_process(lab.broker, offer, names(2), noise, servers=2, relieve_at=20)
+    assert failures(relieved) == set()
+    assert relieved.state.states[30].state == plain.state.states[30].state
+
+
 def test_a_worker_with_another_model_or_other_settings_is_refused_with_the_difference(lab: Lab) -> None:
     run = lab.unique("taken")
     run_in_process(lab.broker, sgd_offer(run, 1, steps=2), ["first"], ones)

@@ -151,37 +151,38 @@ class ReaderPump(_Pump):
 
 
 class GroupPump(_Pump):
-    """Pumps a ``GroupReader``; goes on polling while the inflow is full, so that the group does not expel it."""
+    """Pumps a ``GroupReader``; goes on polling while the inflow is full, so that the group does not expel it.
 
-    def __init__(self, name: str, reader: GroupReader, inflow: Inflow) -> None:
+    Args:
+        name: of the pump.
+        reader: to be pumped.
+        inflow: where to.
+        held: deliver nothing of a partition that was assigned until ``resume``. Whoever has to know something first
+            cannot ask for a pause in time: records would be on their way before the assignment is read.
+    """
+
+    def __init__(self, name: str, reader: GroupReader, inflow: Inflow, *, held: bool = False) -> None:
         super().__init__(name, inflow)
         self._reader = reader
+        self._held = held
         self._owned: set[int] = set()
-        self._asked_to_pause: set[int] = set()
+        self._on_hold: set[int] = set()
         self._stalled_slices = 0
         self._holding = False
 
-    def pause(self, partitions: Sequence[int]) -> None:
-        """Have the pump deliver no more records of these partitions."""
-        self._command(lambda: self._pause(partitions))
-
     def resume(self, partitions: Sequence[int]) -> None:
-        """Undo ``pause``."""
+        """Have the pump deliver what it holds of these partitions, and what follows."""
         self._command(lambda: self._resume(partitions))
 
-    def _pause(self, partitions: Iterable[int]) -> None:
-        self._asked_to_pause |= self._owned.intersection(partitions)
-        self._reader.pause(sorted(self._asked_to_pause))
-
     def _resume(self, partitions: Iterable[int]) -> None:
-        self._asked_to_pause -= set(partitions)
+        self._on_hold -= set(partitions)
         if not self._holding:
             self._reader.resume(sorted(self._owned.intersection(partitions)))
 
     def _step(self) -> None:
         if self._holding and self._inflow.half_empty():
             self._holding = False
-            self._reader.resume(sorted(self._owned - self._asked_to_pause))
+            self._reader.resume(sorted(self._owned - self._on_hold))
         super()._step()
 
     def _deliver(self, timeout_s: float) -> bool:
@@ -204,11 +205,13 @@ class GroupPump(_Pump):
         match event:
             case Assigned(partitions):
                 self._owned |= set(partitions)
-                if self._holding:
+                if self._held:
+                    self._on_hold |= set(partitions)
+                if self._holding or self._held:
                     self._reader.pause(partitions)
             case Revoked(partitions):
                 self._owned -= set(partitions)
-                self._asked_to_pause -= set(partitions)
+                self._on_hold -= set(partitions)
             case _:
                 pass
         return event

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from driftline.broker.port import Broker, Start
-from driftline.broker.topics import Stream, run_topics
+from driftline.broker.port import Broker
+from driftline.broker.topics import run_topics
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
 from driftline.consumers.server import Server
-from driftline.consumers.shell import GroupStream, Shell
+from driftline.consumers.serving import SERVER_GROUPS
+from driftline.consumers.shell import Shell
 from driftline.errors import WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
@@ -45,7 +46,7 @@ def run_in_process(
     *,
     servers: int = 1,
     pauses: Mapping[str, float] | None = None,
-    seed: int = 0,
+    relieve_at: int = 0,
     timeout_s: float = 60.0,
 ) -> Outcome:
     """Run ``offer`` to its end.
@@ -57,19 +58,25 @@ def run_in_process(
         compute: their gradients.
         servers: how many.
         pauses: worker → seconds that each of its clocks takes.
-        seed: of nonces and back-off.
+        relieve_at: at this version all servers go, and as many new ones come; 0 is never.
         timeout_s: how long it may take in all.
 
     Raises:
         WaitTimeout: it did not end within ``timeout_s``; says who is still at work and why.
     """
-    rng = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    rng = random.Random(0)  # noqa: S311 - reproducible on purpose
     admin = broker.admin()
     admin.create(run_topics(offer.config.name, offer.config.partitions))
     admin.close()
-    cast = _Cast(broker, offer, workers, compute, servers, pauses or {}, rng)
+    cast = _Cast(broker, offer, workers, compute, pauses or {}, rng)
+    cast.enter_servers(servers)
     try:
-        cast.play(time.monotonic() + timeout_s)
+        deadline_s = time.monotonic() + timeout_s
+        if relieve_at:
+            cast.play(deadline_s, until_version=relieve_at)
+            cast.exit_servers()
+            cast.enter_servers(servers)
+        cast.play(deadline_s)
         return cast.outcome()
     finally:
         cast.close()
@@ -84,31 +91,35 @@ class _Cast:
         offer: Offer,
         workers: Sequence[str],
         compute: Compute,
-        servers: int,
         pauses: Mapping[str, float],
         rng: random.Random,
     ) -> None:
         self._compute = compute
         self._pauses = pauses
         self._busy_until_s: dict[str, float] = {}
-        run = offer.config.name
-        groups = (
-            GroupStream(Stream.DELTAS, "servers", Start.BEGINNING),
-            GroupStream(Stream.EVENTS, "coordinator", Start.END),
-        )
+        self._broker, self._run, self._rng = broker, offer.config.name, rng
         self._sessions = {name: WorkerSession(name, rng.randbytes(16), offer, rng.randbytes(16)) for name in workers}
         self._servers: list[Server] = []
-        self._shells: dict[str, Shell] = {}
-        for index in range(servers):
-            name = f"server-{index + 1}"
-            self._servers.append(Server(name, rng.randbytes(16), rng))
-            self._shells[name] = Shell(broker, run, self._servers[-1], name, groups)
-        for name, session in self._sessions.items():
-            self._shells[name] = Shell(broker, run, session, name)
+        self._shells = {name: Shell(broker, self._run, session, name) for name, session in self._sessions.items()}
 
-    def play(self, deadline_s: float) -> None:
-        """Step everybody until everybody has finished."""
+    def enter_servers(self, count: int) -> None:
+        """Let new servers begin."""
+        for _ in range(count):
+            name = f"server-{len(self._servers) + 1}"
+            self._servers.append(Server(name, self._rng.randbytes(16), self._rng))
+            self._shells[name] = Shell(self._broker, self._run, self._servers[-1], name, SERVER_GROUPS)
+
+    def exit_servers(self) -> None:
+        """Let all servers go, with all that they know."""
+        for name in self._shells.keys() - self._sessions.keys():
+            self._shells.pop(name).close()
+
+    def play(self, deadline_s: float, until_version: int | None = None) -> None:
+        """Step everybody until everybody has finished, or the first worker has read a version."""
+        first = next(iter(self._sessions.values()))
         while any(shell.finished is None for shell in self._shells.values()):
+            if until_version is not None and first.state.version >= until_version:
+                return
             for name, shell in self._shells.items():
                 shell.step(STEP_S)
                 self._work(name, shell)

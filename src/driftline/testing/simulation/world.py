@@ -13,7 +13,6 @@ from driftline.schemas.effects import (
     Input,
     PartitionsAssigned,
     PartitionsRevoked,
-    PauseDeltas,
     Read,
     Received,
     ResumeDeltas,
@@ -148,7 +147,8 @@ class World:
             start = Start.END if event.stream is Stream.EVENTS else Start.BEGINNING
             for partition in event.partitions:
                 place = (event.stream, partition)
-                actor.cursors[place] = Cursor(self.log.resolve(place, start))
+                held = event.stream is Stream.DELTAS
+                actor.cursors[place] = Cursor(self.log.resolve(place, start), paused=held)
         self.give(actor, event, "inbox")
 
     def tick(self, actor: Actor, passed_s: float) -> None:
@@ -230,17 +230,17 @@ class World:
                     actor.cursors[place] = Cursor(self.log.resolve(place, effect.position))
                 case StopReading():
                     actor.cursors.pop((effect.stream, effect.partition), None)
-                case PauseDeltas() | ResumeDeltas():
-                    self._pause(actor, effect)
+                case ResumeDeltas():
+                    self._resume(actor, effect)
                 case Finish():
                     self._finish(actor, effect)
 
     @staticmethod
-    def _pause(actor: Actor, effect: PauseDeltas | ResumeDeltas) -> None:
+    def _resume(actor: Actor, effect: ResumeDeltas) -> None:
         for partition in effect.partitions:
             cursor = actor.cursors.get((Stream.DELTAS, partition))
             if cursor is not None:
-                cursor.paused = isinstance(effect, PauseDeltas)
+                cursor.paused = False
 
     def _finish(self, actor: Actor, finish: Finish) -> None:
         actor.done = True
