@@ -233,7 +233,10 @@ def _is_publishing(state: RunState, evidence: Evidence) -> bool:
 
 
 def _publish(state: RunState, evidence: Evidence, _ticks: int) -> Publish | None:
-    """Publish an idle head: workers wait for it, and no version is about to replace it."""
+    """Publish the head as soon as the last publish point is through, if the head is none itself.
+
+    Before rejections: while workers know nothing newer, all that they send may be too stale, without end.
+    """
     if state.last_publish >= state.version or _is_publishing(state, evidence):
         return None
     return Publish(
@@ -332,4 +335,4 @@ def _config(state: RunState) -> RunConfig:
 
 
 Decision = Callable[[RunState, Evidence, int], LedgerRecord | None]
-DECISIONS: tuple[Decision, ...] = (_failure, _membership, _rejection, _version, _publish, _evaluation, _goal)
+DECISIONS: tuple[Decision, ...] = (_failure, _membership, _publish, _rejection, _version, _evaluation, _goal)

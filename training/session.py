@@ -232,6 +232,8 @@ class WorkerSession:
 
     def _rule_allows(self, config: RunConfig, newest: Model) -> bool:
         bounds, k = config.consistency, config.max_unsettled
+        if policy.too_stale(self.state.version - newest.version, bounds):
+            return False  # it would be rejected: better wait for parameters
         if not bounds.closes_by_clock:
             on_newest = sum(event.base_version >= newest.version for event in self._unsettled.values())
             return policy.count_starts(since_base=on_newest, unsettled=len(self._unsettled), bounds=bounds, k=k)

@@ -21,7 +21,7 @@ from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, SendFailed
 from driftline.schemas.records import EvaluationReport, Event, LedgerRecord, TermStart
 from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault, Scenario, scenario
+from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
 from driftline.training.session import WorkerSession
 
 
@@ -46,7 +46,7 @@ class Planted:
 
     def plan(self, seed: int) -> Scenario:
         """Draw a scenario in which this bug has a fair chance to show."""
-        plan = scenario(seed, faults=self.faults)
+        plan = in_lock_step(scenario(seed, faults=self.faults))
         if self.faults is not None:
             plan = replace(plan, fault_share=0.05)
         if self.crowd:

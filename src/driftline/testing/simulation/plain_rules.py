@@ -51,11 +51,12 @@ class PlainModel:
         self.moments = {name: np.zeros_like(self.masters) for name in self._rule.moments(self._groups)}
         self._steps: list[StepState] = [self._rule.start() for _ in one.layout.segments]
 
-    def apply(self, terms: Sequence[Term]) -> None:
-        """Make the next version."""
+    def apply(self, terms: Sequence[Term], rates: Sequence[float], rho: float) -> None:
+        """Make the next version, with one learning rate a parameter group."""
         for place, segment in enumerate(self._layout.segments):
             if any(term.presence[place] for term in terms):
-                self._step(place, segment, self._sum(terms, place, slice(segment.offset, segment.stop)))
+                part = slice(segment.offset, segment.stop)
+                self._step(place, segment, self._sum(terms, place, part), rates[segment.group], rho)
 
     @staticmethod
     def _sum(terms: Sequence[Term], place: int, part: slice) -> FloatArray:
@@ -68,16 +69,16 @@ class PlainModel:
             total = total + other
         return total
 
-    def _step(self, place: int, segment: Segment, update: FloatArray) -> None:
+    def _step(self, place: int, segment: Segment, update: FloatArray, rate: float, rho: float) -> None:
         settings, part = self._groups[segment.group], slice(segment.offset, segment.stop)
         if self._rule.name == "sgd":
-            self._sgd(place, part, update)
+            self._sgd(place, part, update, rate)
             return
-        self._steps[place], kernel = self._rule.step(settings, self._steps[place], settings["lr"], 1.0)
+        self._steps[place], kernel = self._rule.step(settings, self._steps[place], rate, rho)
         moments = [values[part] for values in self.moments.values()]
         kernel(self.masters[part], moments, update, np.empty_like(update))
 
-    def _sgd(self, place: int, part: slice, update: FloatArray) -> None:
+    def _sgd(self, place: int, part: slice, update: FloatArray, rate: float) -> None:
         settings = self._groups[self._layout.segments[place].group]
         first = self._steps[place].steps == 0
         self._steps[place] = StepState(self._steps[place].steps + 1)
@@ -85,7 +86,7 @@ class PlainModel:
             buffer = self.moments["momentum_buffer"]
             buffer[part] = update if first else buffer[part] * np.float32(settings["momentum"]) + update
             update = buffer[part]
-        self.masters[part] = self.masters[part] - update * np.float32(settings["lr"])
+        self.masters[part] = self.masters[part] - update * np.float32(rate)
 
     def digests(self) -> Digests:
         """Hash this version, shard by shard."""

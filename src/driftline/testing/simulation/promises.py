@@ -21,6 +21,7 @@ from driftline.schemas.records import (
     LedgerRecord,
     Membership,
     Parameters,
+    Publish,
     Ready,
     Receipt,
     RunEnd,
@@ -54,7 +55,7 @@ class Promises:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.ledger = ReferenceLedger()
+        self.ledger = ReferenceLedger(problem.config.consistency)
         self.model = ReferenceModel(problem)
         self.liveness = Liveness()
         self.births: dict[bytes, int] = {}
@@ -98,18 +99,29 @@ class Promises:
         require(not one.forged or isinstance(valid, TermStart), "a void record counts")
         if isinstance(valid, Version):
             self.model.apply(valid)
-            self._lock_step(after=valid)
-        if isinstance(valid, Version | RunEnd):
+        if isinstance(valid, Version | Publish | RunEnd):
             for state in valid.states:
                 self._state(state, before)
-        self._lock_step(after=None)
+        self._paces(after=valid if isinstance(valid, Version) else None)
 
-    def _lock_step(self, after: Version | None) -> None:
-        """In sync mode a live group stands at the head, or one version ahead of it."""
-        head = self.ledger.now.version
-        allowed = {head} if after is not None else {head, head + 1}
-        for group, member in self.ledger.members.items():
-            require(member.pace in allowed, f"group {group} of {member.worker} has pace {member.pace} at head {head}")
+    def _paces(self, after: Version | None) -> None:
+        """How far apart live groups may stand by the clock rule, as far as the ledger shows it."""
+        bounds, head, members = self.problem.config.consistency, self.ledger.now.version, self.ledger.members.values()
+        if not bounds.closes_by_clock or bounds.drop_slowest or not members:
+            return
+        paces = [member.pace for member in members]
+        spread = max(paces) - min(paces)
+        require(spread <= bounds.staleness + 1, f"the fastest is {spread} ahead of the slowest: {sorted(paces)}")
+        if after is not None:
+            require(
+                min(paces) >= head - bounds.staleness, f"version {head} closes although somebody is at {min(paces)}"
+            )
+            require(bounds.staleness > 0 or max(paces) == head, f"in lock-step somebody is at {max(paces)}, not {head}")
+            late = max((use.staleness for use in after.uses), default=0)
+            refused = bounds.on_stale == "reject" and bounds.tolerated is not None
+            require(
+                not refused or late <= (bounds.tolerated or 0), f"version {head} uses what is {late} versions stale"
+            )
 
     def _state(self, state: StateDigest, before: Moment) -> None:
         require(state.version <= before.version, f"digest of version {state.version} at head {before.version}")

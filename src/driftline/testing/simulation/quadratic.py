@@ -66,7 +66,8 @@ def expected_digest(one: Problem, workers: Iterable[str]) -> bytes:
     names = sorted(workers)
     for cursor in range(one.config.steps):
         gradients = {name: one.gradient(name, cursor, model.masters) for name in names}
-        model.apply(_terms(gradients))
+        factor = one.config.schedule.factor(cursor + 1, one.config.steps)
+        model.apply(_terms(gradients), [factor * group["lr"] for group in one.config.rule.groups], 1.0)
     return model.digests().model
 
 

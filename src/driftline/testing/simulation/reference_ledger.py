@@ -3,11 +3,13 @@
 import hashlib
 from dataclasses import dataclass
 
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.records import (
     NO_HASH,
     GroupId,
     LedgerRecord,
     Membership,
+    Publish,
     Rejection,
     RunEnd,
     RunStart,
@@ -63,7 +65,8 @@ class ReferenceLedger:
         joined: worker of every join, in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Consistency) -> None:
+        self.bounds = bounds
         self.moments = [Moment(NO_HASH, 0, 0, None, started=False, ended=False)]
         self.version_heads: list[bytes] = []
         self.members: dict[GroupId, Member] = {}
@@ -124,6 +127,10 @@ class ReferenceLedger:
                 self._membership(record, offset)
             case Version():
                 self._version(record, head)
+            case Publish():
+                require(
+                    record.version == self.now.version, f"version {record.version} is published at {self.now.version}"
+                )
             case Rejection():
                 self._settle(record.group, record.clock, -1)
                 self.rejections.append(record)
@@ -152,6 +159,9 @@ class ReferenceLedger:
         order = [(self.members[use.group].worker, use.clock) for use in record.uses]
         require(order == sorted(order), f"version {record.version} sums in another order than worker name, clock")
         self.version_heads.append(head)
+        if self.bounds.drop_slowest:
+            for member in self.members.values():
+                member.pace = max(member.pace, record.version - self.bounds.staleness - 1)
 
     def _settle(self, group: GroupId, clock: int, version: int) -> None:
         member = self.members.get(group)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.digests import contribution_root, verify_digest
 from driftline.schemas.records import Delta, GroupId, Use, Version
 from driftline.schemas.tensors import decode_fp32, unpack_presence
@@ -72,15 +73,23 @@ class ReferenceModel:
             Violation: it names something that is not in the log, or not what it hashes to.
         """
         used = [use for use in record.uses if use.kind == "delta"]
-        weight = sum(use.weight for use in used)
-        for use in used:
-            right = float(np.float32(use.weight / weight))
-            require(use.coefficient == right, f"coefficient {use.coefficient}, not {right}")
+        self._coefficients(record, used)
         for use in record.uses:
             require(use.kind == "delta" or use.coefficient == 0.0, "a skip has a coefficient")
-        self._model.apply([self._term(use) for use in used])
+        self._model.apply([self._term(use) for use in used], record.learning_rates, record.rho)
         self._positions(record)
         self.states.append(State(self._model.masters.copy(), self._model.digests()))
+
+    def _coefficients(self, record: Version, used: list[Use]) -> None:
+        """Hold coefficients and damping to the formulas, written down once more."""
+        bounds, plain = self._problem.config.consistency, self._problem.config.rule.name == "sgd"
+        damped = [_factor(use.staleness, bounds) * use.weight for use in used]
+        total, share = sum(use.weight for use in used), sum(damped)
+        for use, one in zip(used, damped, strict=True):
+            right = float(np.float32(one / (total if plain else share)))
+            require(use.coefficient == right, f"coefficient {use.coefficient}, not {right}")
+        rho = share / total if used else 1.0
+        require(record.rho == rho, f"rho {record.rho}, not {rho}")
 
     def _term(self, use: Use) -> Term:
         copies = self.copies.get((use.group, use.clock), {})
@@ -105,3 +114,11 @@ class ReferenceModel:
                     expected[copy.partition] = max(expected[copy.partition], copy.offset + 1)
         low_enough = all(one <= got for one, got in zip(expected, record.positions, strict=True))
         require(low_enough, f"version {record.version} uses deltas behind its positions")
+
+
+def _factor(staleness: int, bounds: Consistency) -> float:
+    tolerated = bounds.tolerated
+    if bounds.weighting == "polynomial":
+        return float((1.0 + staleness) ** -bounds.exponent)
+    inverse = bounds.weighting == "inverse" or (tolerated is not None and staleness > tolerated)
+    return 1.0 / (1.0 + staleness) if inverse else 1.0

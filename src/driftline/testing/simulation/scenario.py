@@ -1,10 +1,12 @@
 """What one seed simulates: how many of what, which rule, which faults, how patient the scheduler is."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.schedule import Schedule
 
 
 class Fault(StrEnum):
@@ -87,7 +89,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         events: disturbed events, instead of what the seed says.
         faults: kinds of faults, instead of what the seed says; none at all leaves the run undisturbed.
     """
-    rng = seeded(("scenario", seed))
+    rng, bounds = seeded(("scenario", seed)), seeded(("bounds", seed))
     workers = rng.choice((1, 2, 2, 3, 3, 4))
     config = RunConfig(
         name="simulated",
@@ -96,6 +98,8 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         seed=seed,
         partitions=rng.choice((1, 2, 2, 3, 4)),
         rule=_rule(rng),
+        consistency=_consistency(bounds),
+        schedule=bounds.choice((Schedule(), Schedule(), Schedule(warmup=3, decay="cosine", final=0.1))),
         gone_after_ticks=rng.choice((4, 12)),
     )
     kinds = list(Fault) if rng.random() < LOSSY_SHARE else [kind for kind in Fault if kind not in LOSSY]
@@ -123,3 +127,25 @@ def _rule(rng: random.Random) -> RuleConfig:
             RuleConfig(name="adamw", groups=({"lr": 0.05},)),
         )
     )
+
+
+def _consistency(rng: random.Random) -> Consistency:
+    """Draw a mode: lock-step for half of the seeds, so that bits can be compared with an undisturbed run."""
+    staleness = rng.choice((0, 1, 2, 4))
+    weighting = rng.choice(("none", "inverse", "polynomial"))
+    return rng.choice(
+        (
+            Consistency(),
+            Consistency(),
+            Consistency(),
+            Consistency(mode="ssp", staleness=staleness, weighting=weighting),
+            Consistency(mode="ssp", staleness=1, drop_slowest=1, max_staleness=3, on_stale="damp"),
+            Consistency(mode="buffered", buffer=rng.choice((1, 2, 3)), ahead=rng.choice((1, 2)), weighting=weighting),
+            Consistency(mode="async", buffer=1, weighting="inverse", max_staleness=rng.choice((-1, 2))),
+        )
+    )
+
+
+def in_lock_step(plan: Scenario) -> Scenario:
+    """Return a scenario with the bounds of mode sync, so that its bits follow from its settings alone."""
+    return replace(plan, config=replace(plan.config, consistency=Consistency()))

@@ -192,12 +192,23 @@ class World:
             self.note("measure", actor, model.version)
             self._carry(actor, session.report(model.version, {"loss": float(model.flat[0])}))
 
+    def _may_start(self, actor: Actor, pace: int, version: int) -> None:
+        """The clock rule's own START, as far as a worker's version shows it."""
+        bounds = self.scenario.config.consistency
+        if bounds.closes_by_clock:
+            enough = (
+                version == pace
+                if bounds.staleness == 0 and not bounds.drop_slowest
+                else version >= pace - bounds.staleness
+            )
+            require(enough, f"{actor} starts at pace {pace} on version {version}")
+
     def _start_clock(self, actor: Actor, session: WorkerSession) -> None:
         model = session.may_start()
         if model is None:
             raise AssertionError("compute() follows may_compute()")
         cursor = session.pace
-        require(model.version == cursor, f"{actor} starts at pace {cursor} on version {model.version}")
+        self._may_start(actor, cursor, model.version)
         self.note("compute", actor, f"batch {cursor} on version {model.version}")
         actor.computed = Computed(model, self.problem.gradient(actor.name, cursor, model.flat))
 
