@@ -35,6 +35,9 @@ from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, Run
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
 
+REMOVED = "removed"
+"""Reason of the end of a session whose group the ledger has removed."""
+
 FINAL_MODEL_S = 10.0
 """Seconds to wait for the parameters of the last version after the run has ended."""
 
@@ -56,9 +59,12 @@ class WorkerSession:
         incarnation: this start of it, 16 bytes; a new one for each session.
         offer: what this worker would start the run with, and what the run must fit.
         run_uuid: UUID of the run if ours is chosen, 16 bytes.
+        gives_way: whether it leaves its place to a member of its name, instead of replacing it.
     """
 
-    def __init__(self, name: str, incarnation: bytes, offer: Offer, run_uuid: bytes) -> None:
+    def __init__(
+        self, name: str, incarnation: bytes, offer: Offer, run_uuid: bytes, *, gives_way: bool = False
+    ) -> None:
         self.name = name
         self.incarnation = incarnation
         self.offer = offer
@@ -69,6 +75,7 @@ class WorkerSession:
         self.waiting_share = 0.0
         self.counters: Counter[str] = Counter()
         self._run_uuid = run_uuid
+        self._gives_way = gives_way
         self._proposed: Proposed | None = None
         self._unsettled: dict[int, Contribution | Skip] = {}
         self._next_beat_s = 0.0
@@ -187,8 +194,20 @@ class WorkerSession:
             return [] if self._lacks_final_model() else [Finish(ended.reason, ended.failure)]
         mine = self.state.joined.get((self.name, self.incarnation))
         if mine is not None and mine in self.state.removed:
-            return [Finish("removed", f"worker {self.name!r} was removed from the run: {self.state.removed[mine]}")]
+            return [Finish(REMOVED, f"worker {self.name!r} was removed from the run: {self.state.removed[mine]}")]
+        if self._gives_way and self._is_replaced():
+            return [Finish(REMOVED, f"worker {self.name!r} was removed from the run, and another has taken its name")]
         return []
+
+    def _is_replaced(self) -> bool:
+        """Whether somebody else of our name is a member now."""
+        other = self.state.worker_group(self.name)
+        return self.reader.is_caught_up and other is not None and other.incarnation != self.incarnation
+
+    @property
+    def may_return(self) -> bool:
+        """Whether we were removed and nobody has taken our place: a new incarnation may try again."""
+        return self.finished is not None and self.finished.reason == REMOVED and not self._is_replaced()
 
     def _lacks_final_model(self) -> bool:
         """Whether a run that ended well still owes us its last parameters, which come by another topic."""

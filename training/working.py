@@ -30,6 +30,8 @@ def work(
 ) -> Finish:
     """Train in this process until the run ends or ``stop`` is set.
 
+    A worker that was away for too long, because its machine slept, say, was removed from the run; it joins again.
+
     Args:
         broker: where the run's topics are; they are created if they are missing.
         settings: the run as this worker would start it; an existing run must be the same.
@@ -47,11 +49,15 @@ def work(
     computing = Computing(task, settings)
     create_topics(broker, settings)
     session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16))
-    with Running(broker, settings.run, session, name) as running:
-        finish = _Worker(running, session, computing, stop, patience_s).run()
-        if finish is None:
-            running.telling(lambda: session.leave("stopped"))
-    return finish or Finish("stopped")
+    while True:
+        with Running(broker, settings.run, session, name) as running:
+            finish = _Worker(running, session, computing, stop, patience_s).run()
+            if finish is None:
+                running.telling(lambda: session.leave("stopped"))  # noqa: B023 - called at once
+        if finish is None or not session.may_return:
+            return finish or Finish("stopped")
+        log.warning("%s; it joins again", finish.failure)
+        session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16), gives_way=True)
 
 
 def create_topics(broker: Broker, settings: RunSettings) -> None:
