@@ -1,5 +1,7 @@
 """Where reading begins, where it ends, and what happens when the position is not there."""
 
+import threading
+
 import pytest
 
 from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail
@@ -39,6 +41,27 @@ def test_the_end_is_told_each_time_it_is_newly_reached(lab: Lab) -> None:
     assert values_of(reader, 2) == [b"a", b"b"]
     assert until(reader, EndReached) == EndReached(topic, 0, 2)
     assert reader.poll(0.3) is None
+
+
+def test_a_partition_that_never_rests_has_an_end_too(lab: Lab) -> None:
+    """What was there when reading began is all that a newcomer has to wait for; it comes before the writer stops."""
+    topic, producer, reader, stop = lab.topic(), lab.producer(), lab.reader(), threading.Event()
+    write(producer, topic, 0, *_TEN)
+
+    def keep_writing() -> None:
+        while not stop.wait(0.01):
+            producer.send(topic, 0, b"more")
+            producer.poll()
+
+    writing = threading.Thread(target=keep_writing)
+    writing.start()
+    try:
+        for _ in range(3):
+            reader.read(topic, 0, Start.BEGINNING)
+            assert until(reader, EndReached).offset >= 10
+    finally:
+        stop.set()
+        writing.join()
 
 
 def test_the_end_of_one_partition_says_nothing_about_another(lab: Lab) -> None:

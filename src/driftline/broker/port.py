@@ -39,7 +39,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class EndReached:
-    """The reader stands at the end of a partition; ``offset`` is the next one to come."""
+    """The reader stands at the end of a partition; ``offset`` is the next one to come.
+
+    Told at the latest when everything has been returned that was there when reading began: a partition that never rests
+    has no other end.
+    """
 
     topic: str
     partition: int

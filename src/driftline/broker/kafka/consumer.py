@@ -119,10 +119,29 @@ class Inbox:
         self._faults = faults
         self._lookup = lookup
         self._ends: dict[tuple[str, int], int] = {}
+        self._goals: dict[tuple[str, int], int] = {}
+        self._due: EndReached | None = None
 
-    def begin(self, topic: str, partition: int) -> None:
-        """Note that a partition is read from a new position, so that its end counts as new."""
+    def begin(self, topic: str, partition: int, end: int) -> None:
+        """Note that a partition, which now ends at ``end``, is read from a new position: its end counts as new."""
+        self.forget(topic, partition)
+        self._goals[topic, partition] = end
+
+    def forget(self, topic: str, partition: int) -> None:
+        """Note that a partition is no longer read."""
         self._ends.pop((topic, partition), None)
+        self._goals.pop((topic, partition), None)
+        if self._due is not None and (self._due.topic, self._due.partition) == (topic, partition):
+            self._due = None
+
+    def due(self) -> EndReached | None:
+        """Return the end that the record before has reached, once.
+
+        librdkafka tells an end only when a fetch comes back empty. A broker lets a fetch wait for data, so where somebody
+        always writes within that time, it never does.
+        """
+        due, self._due = self._due, None
+        return due
 
     def understand(self, message: Message) -> Record | EndReached | None:
         """Return what a message says, None if it is nothing to the caller.
@@ -137,6 +156,8 @@ class Inbox:
         topic, partition, offset = message.topic() or "", message.partition(), message.offset()
         if error is None and partition is not None and offset is not None:
             self._faults.worked()
+            if offset + 1 >= self._goals.get((topic, partition), offset + 2):
+                self._due = self._end(topic, partition, offset + 1)
             return Record(topic, partition, offset, message.key(), message.value(), message.timestamp()[1])
         if error is not None:
             if error.code() == END_OF_PARTITION and partition is not None and offset is not None:
@@ -150,6 +171,7 @@ class Inbox:
         if self._ends.get((topic, partition)) == offset:
             return None
         self._ends[topic, partition] = offset
+        self._goals.pop((topic, partition), None)
         return EndReached(topic, partition, offset)
 
     def _raise(self, error: KafkaError, topic: str, partition: int, offset: int) -> None:

@@ -77,6 +77,9 @@ class KafkaGroupReader:
         self._client.close()
 
     def _next(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
+        due = self._inbox.due()  # of the record before: nothing can have been taken away since
+        if due is not None:
+            return due
         ownership = self._ownership
         self._place()
         if not ownership.changes and not ownership.deliverable():
@@ -112,5 +115,5 @@ class KafkaGroupReader:
         starts = {partition: start_offset(self._start, bounds[partition]) for partition in given}
         self._client.incremental_assign([TopicPartition(topic, *start) for start in starts.items()])
         for partition in starts:
-            self._inbox.begin(topic, partition)
+            self._inbox.begin(topic, partition, bounds[partition].end)
         self._ownership.place()

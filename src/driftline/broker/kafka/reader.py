@@ -40,7 +40,7 @@ class KafkaReader:
             self._client.incremental_assign([TopicPartition(topic, partition, offset)])
         except KafkaException as error:
             raise translated(error.args[0], f"reading {topic}[{partition}]", self._settings) from None
-        self._inbox.begin(topic, partition)
+        self._inbox.begin(topic, partition, bounds.end)
         self._reading.add((topic, partition))
         return offset
 
@@ -49,6 +49,7 @@ class KafkaReader:
         self._guard.check()
         if (topic, partition) in self._reading:
             self._reading.remove((topic, partition))
+            self._inbox.forget(topic, partition)
             self._client.incremental_unassign([TopicPartition(topic, partition)])
 
     def poll(self, timeout_s: float) -> Record | EndReached | None:
@@ -68,6 +69,9 @@ class KafkaReader:
             self._lookup.close()
 
     def _next(self, timeout_s: float) -> Record | EndReached | None:
+        due = self._inbox.due()
+        if due is not None:
+            return due
         message = self._client.poll(timeout_s)
         if message is None:
             self._check_topics()

@@ -15,6 +15,8 @@ class _Cursor:
     topic: str
     partition: int
     offset: int
+    goal: int | None
+    """The end when reading began, until it is told."""
     end_told: bool = False
     paused: bool = False
 
@@ -28,7 +30,7 @@ class _Cursors:
 
     def put(self, topic: str, partition: int, offset: int) -> None:
         self.drop(topic, partition)
-        self._cursors.append(_Cursor(topic, partition, offset))
+        self._cursors.append(_Cursor(topic, partition, offset, self._core.log.bounds(topic, partition).end))
 
     def drop(self, topic: str, partition: int) -> None:
         self._cursors = [each for each in self._cursors if (each.topic, each.partition) != (topic, partition)]
@@ -55,14 +57,20 @@ class _Cursors:
             # Told once: a position that is lost, or a topic that is gone, is not read on.
             self.drop(cursor.topic, cursor.partition)
             raise
+        if cursor.goal is not None and cursor.offset >= cursor.goal:
+            return self._end(cursor)
         if record is not None:
             cursor.offset = record.offset + 1
             cursor.end_told = False
             return record
         if cursor.end_told:
             return None
-        cursor.end_told = True
         cursor.offset = self._core.log.bounds(cursor.topic, cursor.partition).end
+        return self._end(cursor)
+
+    @staticmethod
+    def _end(cursor: _Cursor) -> EndReached:
+        cursor.end_told, cursor.goal = True, None
         return EndReached(cursor.topic, cursor.partition, cursor.offset)
 
 
