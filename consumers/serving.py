@@ -12,7 +12,7 @@ from driftline.consumers.flush_to_zero import require_denormals
 from driftline.consumers.rules import choose_engine
 from driftline.consumers.server import Server
 from driftline.consumers.shell import GroupStream, Shell
-from driftline.errors import RunRefused
+from driftline.errors import BrokerUnreachable, RunRefused
 from driftline.schemas.effects import Finish
 
 log = logging.getLogger(__name__)
@@ -71,11 +71,20 @@ def wait_for_run(broker: Broker, run: str, *, stop: threading.Event, patience_s:
         admin.close()
 
 
+def _existing(admin: Admin) -> set[str]:
+    """Return the topics there are; none while Kafka is away, which is no reason to stop waiting."""
+    try:
+        return set(admin.topics())
+    except BrokerUnreachable as error:
+        log.warning("%s", error)
+        return set()
+
+
 def _look_for_topics(admin: Admin, run: str, stop: threading.Event, patience_s: float) -> bool:
     wanted = {topic_name(run, stream) for stream in Stream}
     started_s = said_s = time.monotonic()
     while not stop.is_set():
-        if wanted <= set(admin.topics()):
+        if wanted <= _existing(admin):
             return True
         now_s = time.monotonic()
         if now_s - started_s > patience_s:

@@ -160,7 +160,7 @@ class Shell:
                 self._restarts[topic, partition] -= 1
             case NotStarted(topic, partition, error):
                 self._restarts[topic, partition] -= 1
-                self._trouble(error)
+                self._not_started(error)
             case Record() | EndReached() as early if self._restarts[early.topic, early.partition] > 0:
                 self.counters["records_of_earlier_readings"] += 1
             case _:
@@ -179,16 +179,18 @@ class Shell:
                 return PartitionsAssigned(Stream(item.pump), partitions)
             case Revoked(partitions):
                 return PartitionsRevoked(Stream(item.pump), partitions)
+            case Failed(TopicMissing() as error):
+                raise TopicMissing(f"{error}; run {self._run!r} cannot go on without it: was it deleted?")
             case Failed(error):
-                self._trouble(error)
+                raise error
         return None
 
-    def _trouble(self, error: Exception) -> None:
-        if isinstance(error, TopicMissing):
-            self.counters["topics_missing"] += 1
-            log.warning("%s", error)
-            return
-        raise error
+    def _not_started(self, error: Exception) -> None:
+        """A proposal may name partitions that its topics do not have; it is not chosen then, and others are."""
+        if not isinstance(error, TopicMissing):
+            raise error
+        self.counters["topics_missing"] += 1
+        log.warning("%s", error)
 
     # -- effects -----------------------------------------------------------------------------------------------------
 

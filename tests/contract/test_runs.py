@@ -1,5 +1,7 @@
 """Whole runs through every layer but processes and torch, on both brokers."""
 
+import threading
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -9,6 +11,7 @@ from driftline.broker.port import EndReached
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.follower import Model
 from driftline.consumers.shell import Shell
+from driftline.errors import TopicMissing
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.consistency import Consistency
@@ -16,7 +19,7 @@ from driftline.schemas.effects import CaughtUp, Effect, Input, Read
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.run_config import RuleConfig, RunConfig
 from driftline.testing.in_process import Outcome, run_in_process
-from tests.contract.support import Lab
+from tests.contract.support import DEADLINE_S, Lab
 
 LEARNING_RATE = 0.1
 FloatArray = npt.NDArray[np.float32]
@@ -202,6 +205,25 @@ def test_a_reading_that_is_restarted_hears_nothing_of_the_reading_before(lab: La
     shell.close()
     assert core.ends == [0, 7]
     assert shell.counters["records_of_earlier_readings"] == 1
+
+
+def test_a_run_whose_topic_is_deleted_ends_with_its_name(lab: Lab) -> None:
+    """Waiting for a topic that is gone would be waiting for ever."""
+    run = lab.unique("deleted")
+    admin = lab.admin()
+    admin.create(run_topics(run, 1))
+    core = _Restarting()
+    shell = Shell(lab.broker, run, core, "reader")
+    lab.closers.append(shell.close)
+    while not core.ends:
+        shell.step(0.001)
+    admin.delete([topic_name(run, Stream.LEDGER)])
+    stop = threading.Event()
+    giving_up = threading.Timer(DEADLINE_S, stop.set)
+    giving_up.start()
+    with pytest.raises(TopicMissing, match=f"{topic_name(run, Stream.LEDGER)}.*'{run}'.*was it deleted"):
+        shell.run(stop)
+    giving_up.cancel()
 
 
 class _Restarting:

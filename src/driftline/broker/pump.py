@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from driftline.broker.inflow import Event, Failed, Inflow, NotStarted, Pumped, Started, Stopped
 from driftline.broker.port import Assigned, GroupReader, Position, PositionLost, Reader, Revoked
-from driftline.errors import BrokerError, TopicMissing
+from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ class _Pump:
         self._backlog: deque[Event] = deque()
         self._commands: deque[Callable[[], Event | None]] = deque()
         self._closing = threading.Event()
+        self._is_cut_off = False
         self._thread = threading.Thread(target=self._run, name=f"pump {name}", daemon=True)
 
     def start(self) -> None:
@@ -70,13 +71,24 @@ class _Pump:
             self._release()
 
     def _step(self) -> None:
-        while self._commands:
-            self._add(self._survive(self._commands.popleft()))
+        self._serve_commands()
         if self._deliver(_SLICE_S):
             self._add(self._poll(_SLICE_S))
             self._deliver(0.0)
         else:
             self._stalled()
+
+    def _serve_commands(self) -> None:
+        while self._commands:
+            try:
+                self._add(self._survive(self._commands[0]))
+            except BrokerUnreachable as error:
+                if not self._is_cut_off:
+                    _log.warning("pump %s: %s; it tries again until somebody does", self.name, error)
+                self._is_cut_off = True
+                return
+            self._is_cut_off = False
+            self._commands.popleft()
 
     def _survive(self, act: Callable[[], Event | None]) -> Event | None:
         """Do something that may fail for one partition only, which the others survive."""

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from driftline.errors import DriftlineError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 log = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class Stopping:
 
 @contextmanager
 def stoppable(who: str, *, with_stdin: bool) -> Iterator[Stopping]:
-    """Give a role what tells it to stop; at the end, Ctrl-C becomes exit code 130.
+    """Give a role what tells it to stop; at the end, Ctrl-C becomes exit code 130, whatever goes wrong on the way out.
 
     SIGTERM, a service manager's way to stop us, ends with 0 when the role stopped as it should.
     """
@@ -90,6 +92,10 @@ def stoppable(who: str, *, with_stdin: bool) -> Iterator[Stopping]:
         threading.Thread(target=stopping.watch_stdin, name="watch stdin", daemon=True).start()
     try:
         yield stopping
+    except DriftlineError as error:
+        if not stopping.interrupted:
+            raise
+        log.warning("while stopping: %s", error)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

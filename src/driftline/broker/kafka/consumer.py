@@ -137,8 +137,8 @@ class Inbox:
     def due(self) -> EndReached | None:
         """Return the end that the record before has reached, once.
 
-        librdkafka tells an end only when a fetch comes back empty. A broker lets a fetch wait for data, so where somebody
-        always writes within that time, it never does.
+        librdkafka tells an end only when a fetch comes back empty. A broker lets a fetch wait for data, so where
+        somebody always writes within that time, it never does.
         """
         due, self._due = self._due, None
         return due
