@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from driftline.consumers.event_check import event_problem
 from driftline.errors import Undecodable
 from driftline.schemas.codec import decode
-from driftline.schemas.records import Heartbeat, Leave, ServerState, Tick, UndecodableReport
+from driftline.schemas.records import Event, Heartbeat, Leave, ServerState, Tick, UndecodableReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class Live:
         except Undecodable:
             self.undecodable += 1
             return
+        if isinstance(event, Event) and event_problem(event, None, 0):
+            return  # the coordinator believes no such event either, and a name that cannot be is nothing to print
         match event:
             case Tick():
                 pass
@@ -77,7 +80,7 @@ class Live:
             seen_ms=timestamp_ms,
             version=event.version,
             clock=event.clock,
-            waiting_share=event.waiting_share,
+            waiting_share=event.waiting_share if 0.0 <= event.waiting_share <= 1.0 else 0.0,
             counters=event.counters,
         )
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -183,10 +184,15 @@ sys.exit(time.process_time() > 0.5)
     assert done.returncode == 0, "`driftline --help` took more than half a second"
 
 
-def test_the_installed_command_ends_quietly_when_its_reader_has_seen_enough() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [("--help",), ("broker", "status")])
+def test_the_installed_command_ends_quietly_when_its_reader_has_seen_enough(
+    words: tuple[str, ...], unbuffered: str, tmp_path: Path
+) -> None:
     """As in `driftline --help | head -1`."""
     script = Path(sys.executable).parent / "driftline"
-    with subprocess.Popen((script, "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "DRIFTLINE_HOME": str(tmp_path)}
+    with subprocess.Popen((script, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()  # long before Python has started up and writes

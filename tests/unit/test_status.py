@@ -15,7 +15,22 @@ from driftline.schemas.records import Event
 from driftline.training.catalogue import check_deletable, delete_run, list_entries
 from driftline.training.reading import check_run_exists, read_ledger, read_recent_events, run_names, training_seconds
 from driftline.training.status import RunStatus, build_status
-from tests.unit.told_run import ELEMENTS, G1, PARAMETERS, SECOND, STATE, UUID, Ledger, events, told, use, write
+from tests.unit.told_run import (
+    ELEMENTS,
+    FIRST,
+    G1,
+    PARAMETERS,
+    SECOND,
+    STATE,
+    UUID,
+    Ledger,
+    beat,
+    events,
+    server,
+    told,
+    use,
+    write,
+)
 
 FIELDS = {
     *("run", "uuid", "version", "digest", "parameters_digest", "term", "mode", "topology", "ended", "metrics"),
@@ -85,6 +100,14 @@ def test_without_any_event_the_ledger_still_tells_the_run() -> None:
     seen = status_of(told())
     assert (seen.version, seen.servers, seen.duplicates) == (3, (), 0)
     assert seen.workers[0].waiting_share is None
+
+
+def test_what_cannot_be_is_neither_printed_nor_put_into_json() -> None:
+    """A share of time that is no number, and names that would write on the terminal what they like."""
+    said = [beat("worker-1", FIRST, waiting=float("nan")), server("\x1b[2J", (0,), {}), server("../x", (1,), {})]
+    seen = status_of(told(), said)
+    assert json.loads(json.dumps(seen.to_dict(), allow_nan=False))["workers"][0]["waiting_share"] == 0.0
+    assert seen.servers == ()
 
 
 def test_a_run_in_training_tells_the_silent_from_the_living() -> None:

@@ -9,6 +9,7 @@ A command raises; what becomes of the exception is decided here and nowhere else
 
 import difflib
 import logging
+import select
 import sys
 import traceback
 from collections.abc import Mapping
@@ -107,11 +108,16 @@ def _fail(ctx: click.Context, error: DriftlineError) -> NoReturn:
 
 
 def _stdout_is_gone() -> bool:
+    """Whether nobody reads our output any more. Unbuffered, nothing is left to flush, so the pipe itself is asked."""
     try:
         sys.stdout.flush()
+        pipe = select.poll()
+        pipe.register(sys.stdout.fileno(), 0)
+        return any(state & (select.POLLERR | select.POLLHUP) for _, state in pipe.poll(0))
     except BrokenPipeError:
         return True
-    return False
+    except (OSError, ValueError):  # no file at all
+        return False
 
 
 @click.group(
