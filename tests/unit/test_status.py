@@ -104,7 +104,11 @@ def test_without_any_event_the_ledger_still_tells_the_run() -> None:
 
 def test_what_cannot_be_is_neither_printed_nor_put_into_json() -> None:
     """A share of time that is no number, and names that would write on the terminal what they like."""
-    said = [beat("worker-1", FIRST, waiting=float("nan")), server("\x1b[2J", (0,), {}), server("../x", (1,), {})]
+    said: list[Event] = [
+        beat("worker-1", FIRST, waiting=float("nan")),
+        server("\x1b[2J", (0,), {}),
+        server("../x", (1,), {}),
+    ]
     seen = status_of(told(), said)
     assert json.loads(json.dumps(seen.to_dict(), allow_nan=False))["workers"][0]["waiting_share"] == 0.0
     assert seen.servers == ()
