@@ -147,12 +147,12 @@ class Shell:
     # -- inputs ------------------------------------------------------------------------------------------------------
 
     def _arrived(self, timeout_s: float) -> Iterator[Pumped]:
-        item = self._inflow.get(timeout_s)
         for _ in range(BATCH):
+            item = self._inflow.get(timeout_s)
             if item is None:
                 return
             yield item
-            item = self._inflow.get(0.0)
+            timeout_s = 0.0
 
     def _take(self, item: Pumped) -> None:
         match item.event:

@@ -10,7 +10,7 @@ from driftline.broker.inflow import Pumped
 from driftline.broker.port import EndReached
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.follower import Model
-from driftline.consumers.shell import Shell
+from driftline.consumers.shell import BATCH, Shell
 from driftline.errors import TopicMissing
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
@@ -207,6 +207,19 @@ def test_a_reading_that_is_restarted_hears_nothing_of_the_reading_before(lab: La
     assert shell.counters["records_of_earlier_readings"] == 1
 
 
+def test_nothing_is_lost_of_what_arrives_faster_than_it_is_taken(lab: Lab) -> None:
+    """A batch that was full once took one item too many and dropped it: a server never reached the newest version."""
+    core = _Listening()
+    shell = Shell(lab.broker, lab.unique("flood"), core, "reader")
+    offsets = list(range(3 * BATCH))
+    for offset in offsets:
+        shell._inflow.put(Pumped("reader", EndReached(topic_name("flood", Stream.EVENTS), 0, offset)))
+    for _ in range(6):
+        shell.step(0.001)
+    shell.close()
+    assert core.ends == offsets
+
+
 def test_a_run_whose_topic_is_deleted_ends_with_its_name(lab: Lab) -> None:
     """Waiting for a topic that is gone would be waiting for ever."""
     run = lab.unique("deleted")
@@ -240,3 +253,18 @@ class _Restarting:
             return []
         self.ends.append(event.offset)
         return [Read(Stream.LEDGER, 0, 0)] if len(self.ends) > 1 else []
+
+
+class _Listening:
+    """Notes every end that it is told of."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+
+    def begin(self) -> list[Effect]:
+        return []
+
+    def on(self, event: Input) -> list[Effect]:
+        if isinstance(event, CaughtUp):
+            self.ends.append(event.offset)
+        return []
