@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.broker_ready import broker_ready
 from bench.conditions import conditions
+from bench.coordinator import coordinator_speed
 from bench.path import path_ratio
 from bench.rules import rule_speed
 from bench.verify import verify_over_raw
@@ -36,6 +37,8 @@ def main() -> None:
             results |= verify_over_raw(broker.bootstrap_servers, shards=4, versions=30, rounds=arguments.proofs)
     print("update rules, in turns with torch.optim on one thread …", flush=True)
     results |= rule_speed()
+    print("coordinators over 4 and 256 workers, the pure core alone …", flush=True)
+    results |= coordinator_speed()
     document = {**results, "conditions": conditions(vars(arguments))}
     LATEST.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     for name, value in results.items():
