@@ -178,7 +178,7 @@ def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -
 
 def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
     config = _config(state)
-    if state.version >= config.steps or not _servers_keep_up(state, evidence) or not _closes(state, evidence):
+    if config.is_last(state.version) or not _servers_keep_up(state, evidence) or not _closes(state, evidence):
         return None
     ordered = sorted(state.groups.values(), key=lambda group: group.worker)
     taken = [(group.id, clock) for group in ordered for clock in evidence.pending(group.id)]
@@ -224,7 +224,7 @@ def _is_publish_point(state: RunState, evidence: Evidence, version: int) -> bool
     waited_for = config.consistency.closes_by_clock and version - state.last_publish >= max(
         config.consistency.staleness, 1
     )
-    return version >= config.steps or waited_for or not _is_publishing(state, evidence)
+    return config.is_last(version) or waited_for or not _is_publishing(state, evidence)
 
 
 def _is_publishing(state: RunState, evidence: Evidence) -> bool:
@@ -299,7 +299,7 @@ def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation 
 
 
 def _goal(state: RunState, evidence: Evidence, ticks: int) -> RunEnd | None:
-    if state.version < _config(state).steps:
+    if not _config(state).is_last(state.version):
         return None
     if state.version not in state.states and state.version not in evidence.states:
         return None

@@ -37,7 +37,7 @@ class RunConfig:
         schedule: of the learning rates, by version.
         local: what a worker does in one clock.
         workers: how many workers must be ready before version 1 can be made.
-        steps: the run ends at this version.
+        steps: the run ends at this version; 0 leaves its end to whoever stops it.
         seed: of data order and of everything random in workers.
         partitions: of the deltas, parameters and snapshots topics, P.
         rule: the optimizer.
@@ -63,6 +63,10 @@ class RunConfig:
     tick_interval_s: float = 0.25
     gone_after_ticks: int = 12
 
+    def is_last(self, version: int) -> bool:
+        """Whether no version follows this one."""
+        return 0 < self.steps <= version
+
 
 def check(config: RunConfig) -> None:
     """Check every value.
@@ -72,7 +76,7 @@ def check(config: RunConfig) -> None:
     """
     problems = [
         *_check_int("workers", config.workers, 1, 10_000),
-        *_check_int("steps", config.steps, 1, 2**53),
+        *_check_int("steps", config.steps, 0, 2**53),
         *_check_int("seed", config.seed, 0, TOP_SEED),
         *_check_int("partitions", config.partitions, 1, 1_000),
         *_check_int("samples", config.samples, 0, 2**53),
@@ -87,7 +91,7 @@ def check(config: RunConfig) -> None:
     problems += _check_name(config.name) + _check_rule(config.rule)
     problems += [f"consistency.{problem}" for problem in consistency_problems(config.consistency)]
     problems += [f"local.{problem}" for problem in local_work_problems(config.local)]
-    problems += [f"schedule.{problem}" for problem in schedule_problems(config.schedule)]
+    problems += [f"schedule.{problem}" for problem in schedule_problems(config.schedule)] or _check_decay(config)
     if problems:
         raise ConfigError(problems)
 
@@ -96,6 +100,13 @@ def _check_int(name: str, value: object, low: int, high: int) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         return [f"{name}: {value!r} is not a whole number from {low} to {high}"]
     return []
+
+
+def _check_decay(config: RunConfig) -> list[str]:
+    if config.steps != 0 or config.schedule.decay == "none":
+        return []
+    decay = config.schedule.decay
+    return [f"schedule.decay: {decay!r} falls to the last version, and with steps 0 there is none; give steps"]
 
 
 def _check_name(name: object) -> list[str]:

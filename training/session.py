@@ -275,7 +275,7 @@ class WorkerSession:
         config = self.state.config
         if config is None:
             return False
-        return (self.pace if config.consistency.closes_by_clock else self.state.version) >= config.steps
+        return config.is_last(self.pace if config.consistency.closes_by_clock else self.state.version)
 
     def waiting_for(self) -> str:
         """Say in words what the next clock waits for, and whom."""

@@ -128,7 +128,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         uuid=None if start is None else start.run.hex(),
         state=run_state_word(state),
         version=state.version,
-        steps=None if config is None else config.steps,
+        steps=None if config is None or not config.steps else config.steps,
         digest=None if digests is None else digests.state.hex(),
         parameters_digest=None if digests is None else digests.parameters.hex(),
         digest_version=newest,

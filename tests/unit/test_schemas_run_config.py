@@ -89,6 +89,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"consistency": {"exponent": "1"}}, "consistency.exponent: '1' is not a finite number"),
     ({"schedule": {"warmup": -1}}, "schedule.warmup: -1 is not a whole number of versions"),
     ({"schedule": {"decay": "step"}}, "schedule.decay: 'step' is not one of none, linear, cosine"),
+    ({"steps": 0, "schedule": {"decay": "cosine"}}, "schedule.decay: 'cosine' falls to the last version"),
     ({"consistency": {"staleness": -1}}, "consistency.staleness: -1 is not a whole number from 0 to 1000000"),
     ({"consistency": {"staleness": 1}}, "consistency.staleness: 1 contradicts mode sync"),
     ({"consistency": {"staleness": 1.5}}, "consistency.staleness: 1.5 is not a whole number"),
@@ -96,7 +97,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"workers": 0}, "workers: 0 is not a whole number from 1 to 10000"),
     ({"workers": True}, "workers: True is not a whole number"),
     ({"workers": "2"}, "workers: '2' is not a whole number"),
-    ({"steps": 0}, "steps: 0 is not a whole number"),
+    ({"steps": -1}, "steps: -1 is not a whole number"),
     ({"seed": 2**63}, "seed: 9223372036854775808 is not a whole number"),
     ({"partitions": 1001}, "partitions: 1001 is not a whole number from 1 to 1000"),
     ({"max_unsettled": 0}, "max_unsettled: 0 is not a whole number"),
@@ -138,7 +139,7 @@ def test_all_problems_at_once() -> None:
     """Nobody has to fix settings one start at a time."""
     rule = RuleConfig(name="", groups=({"lr": float("nan")},))
     with pytest.raises(ConfigError) as refused:
-        check(dataclasses.replace(CONFIG, workers=0, steps=0, consistency=Consistency(mode="x"), rule=rule))
+        check(dataclasses.replace(CONFIG, workers=0, steps=-1, consistency=Consistency(mode="x"), rule=rule))
     assert len(refused.value.problems) == 5
 
 

@@ -20,6 +20,8 @@ def progress_words(seen: "Progress") -> list[str]:
     words = [seen.run]
     if seen.steps:
         words.append(f"version {seen.version}/{seen.steps}")
+    elif seen.version:
+        words.append(f"version {seen.version}")
     if seen.phase:
         words.append(seen.phase)
     if seen.loss is not None:
