@@ -31,6 +31,8 @@ class RunSettings:
         outer_momentum: of the outer rule.
         seed: of model, data order and everything random.
         partitions: of the sharded topics.
+        chosen: which of them somebody chose, by the names of the options; a run that exists decides the others. None
+            is all of them.
     """
 
     run: str
@@ -44,6 +46,7 @@ class RunSettings:
     outer_momentum: float = OUTER_MOMENTUM
     seed: int = 0
     partitions: int = 4
+    chosen: frozenset[str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.memory import MemoryBroker
-from driftline.cli.options import take_run_words
+from driftline.cli.options import Words
 from driftline.cli.worker import worker
-from driftline.config.problems import Problems
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
 from driftline.schemas.consistency import Consistency
 from driftline.schemas.effects import Finish
@@ -183,9 +182,8 @@ def test_the_command_line_of_a_worker_reads_back_as_the_same_settings() -> None:
             run="r", steps=9, consistency=bounds, schedule=Schedule(warmup=3, decay="cosine", final=0.1)
         )
         plan = Plan(task="digits", settings=settings, servers=(), workers=("w",), bootstrap_servers="h:1", logs=Path())
-        with worker.make_context("worker", plan.worker_command("w")[4:]) as context:
-            words = {name: value for name, value in context.params.items() if name not in ("task", "run")}
-            assert take_run_words(words).read("r", Problems()) == settings
+        with worker.make_context("worker", plan.worker_command("w")[4:]) as context, context.scope():
+            assert Words().run("r") == settings
 
 
 # -- names -----------------------------------------------------------------------------------------------------------

@@ -1,17 +1,30 @@
 """Options that several commands share. Values stay text here; ``driftline.config`` reads and checks them together."""
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.types import StringParamType
 
+from driftline.config.keys import (
+    CONFIG_VARIABLE,
+    DEFAULT_FILE,
+    KAFKA,
+    PATIENCE,
+    RUN,
+    RUN_NAME,
+    TASK_SETTINGS,
+    Key,
+    Kind,
+)
+
 if TYPE_CHECKING:
+    from driftline.config.choosing import Choice
     from driftline.config.connection import Connection
-    from driftline.config.problems import Problems
-    from driftline.config.run import RunWords
+    from driftline.training.run_settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_HOME = ".driftline"
@@ -32,26 +45,30 @@ def _all(command: Command, *options: Decorator[Command]) -> Command:
     return command
 
 
-def connection_options(command: Command) -> Command:
-    """Add the options that say which Kafka to use."""
-    return _all(
-        command,
-        click.option(
-            "--bootstrap-servers", metavar="HOST:PORT,…", envvar="DRIFTLINE_BOOTSTRAP_SERVERS", show_envvar=True,
-            help="Addresses of Kafka. Default: the broker of --home.",
-        ),
-        click.option(
-            "--kafka-property", "kafka_properties", type=Pair(), multiple=True, metavar="NAME=VALUE",
-            envvar="DRIFTLINE_KAFKA_PROPERTIES", show_envvar=True, show_default=False,
-            help="Property of the Kafka clients, as librdkafka names it; repeatable. Secrets belong into the "
-            "environment variable, one a line: other users of the machine can see the command line.",
-        ),
-        click.option(
-            "--connect-timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True, max=3600), default=10.0,
-            metavar="SECONDS", show_default=True, help="How long Kafka may take to answer at first.",
-        ),
-        home_option,
+def setting(key: Key) -> Decorator[Any]:
+    """Make the option of a setting. What is typed is kept as text; who else may have said it is found out later."""
+    if key.kind is Kind.PAIRS:
+        return click.option(
+            key.option, key.parameter, type=Pair(), multiple=True, metavar=key.metavar, envvar=key.variable,
+            show_envvar=True, show_default=False, help=key.help,
+        )  # fmt: skip
+    return click.option(
+        key.option, key.parameter, default=key.default, metavar=key.metavar, envvar=key.variable, show_envvar=True,
+        show_default=key.default is not None, help=key.help,
     )  # fmt: skip
+
+
+def config_option(command: Command) -> Command:
+    """Add the option that names the file with the settings."""
+    return click.option(
+        "--config", metavar="FILE", envvar=CONFIG_VARIABLE, show_envvar=True,
+        help=f"TOML file with settings. Default: {DEFAULT_FILE} in the working directory, if it is there.",
+    )(command)  # fmt: skip
+
+
+def connection_options(command: Command) -> Command:
+    """Add the options that say which Kafka to use, and where settings are written."""
+    return _all(command, *(setting(key) for key in KAFKA), config_option, home_option)
 
 
 def home_option(command: Command) -> Command:
@@ -68,145 +85,87 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object (the last line).")(command)
 
 
-def bound_options(command: Command) -> Command:
-    """Add the options that say how drift is bounded, and how learning rates change."""
-    return _all(
-        command,
-        click.option(
-            "--mode", default="sync", metavar="MODE", show_default=True,
-            help="How drift is bounded: sync (lock-step), ssp (up to --staleness versions), buffered (a version for "
-            "every --buffer contributions), async (a version for each).",
-        ),
-        click.option(
-            "--staleness", metavar="S", help="ssp: versions by which the fastest may be ahead. Default: 2."
-        ),
-        click.option(
-            "--drop-slowest", default="0", metavar="B", show_default=True,
-            help="sync, ssp: do not wait for the B slowest workers.",
-        ),
-        click.option("--buffer", metavar="K", help="buffered: contributions that make a version."),
-        click.option(
-            "--ahead", default="0", metavar="N", show_default=True,
-            help="buffered, async: clocks that a worker may spend on one version; 0 for any number.",
-        ),
-        click.option(
-            "--weighting", metavar="HOW",
-            help="What stale work counts for: none, inverse (1/(1+t)) or polynomial ((1+t)^-exponent). Default: "
-            "inverse if nothing else bounds how stale it gets.",
-        ),
-        click.option("--exponent", default="0.5", metavar="A", show_default=True, help="Of the polynomial weighting."),
-        click.option("--max-staleness", metavar="T", help="Versions beyond which a contribution is --on-stale."),
-        click.option(
-            "--on-stale", default="reject", metavar="WHAT", show_default=True,
-            help="Reject contributions that are too stale, or damp them.",
-        ),
-        click.option(
-            "--max-age", default="0", metavar="SECONDS", show_default=True,
-            help="Do not compute on parameters older than this while there are newer ones; 0 for no limit.",
-        ),
-        click.option(
-            "--warmup", default="0", metavar="V", show_default=True,
-            help="Versions over which learning rates rise to their full size.",
-        ),
-        click.option(
-            "--decay", default="none", metavar="HOW", show_default=True,
-            help="How they fall from there to the last version: none, linear or cosine.",
-        ),
-        click.option(
-            "--final-rate", default="0", metavar="F", show_default=True,
-            help="Share of the learning rates that is left at the last version.",
-        ),
-        click.option(
-            "--clip-norm", default="0", metavar="NORM", show_default=True,
-            help="Clip each worker's own gradient to this 2-norm, before the mean; 0 does not clip.",
-        ),
-        click.option(
-            "--local-steps", default="1", metavar="H", show_default=True,
-            help="Steps of the task's optimizer that a worker makes by itself before it contributes (DiLoCo).",
-        ),
-        click.option(
-            "--outer-lr", default="0.7", metavar="LR", show_default=True,
-            help="With local steps: learning rate of the servers' SGD with Nesterov momentum.",
-        ),
-        click.option(
-            "--outer-momentum", default="0.9", metavar="M", show_default=True, help="With local steps: its momentum."
-        ),
-    )  # fmt: skip
-
-
 def run_options(command: Command) -> Command:
     """Add the settings of a run that a person chooses."""
-    return _all(
-        command,
-        bound_options,
-        click.option(
-            "--workers", default="3", metavar="N", show_default=True, help="Workers that version 1 waits for."
-        ),
-        click.option("--steps", metavar="V", help="End at this version. Default: 300, unless --epochs is given."),
-        click.option("--epochs", metavar="E", help="End after so many passes over the data instead."),
-        click.option(
-            "--seed", default="0", metavar="S", show_default=True, help="Of model, data order and everything random."
-        ),
-        click.option(
-            "--partitions", default="4", metavar="P", show_default=True,
-            help="Of the topics that hold tensors; no more servers than these have work.",
-        ),
-        click.option(
-            "--set", "task_settings", type=Pair(), multiple=True, metavar="NAME=VALUE",
-            help="Setting of the task, for example learning_rate=0.01; repeatable.",
-        ),
-    )  # fmt: skip
+    return _all(command, *(setting(key) for key in (*RUN, TASK_SETTINGS)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionWords:
-    """What `connection_options` took."""
+def run_name_option(command: Command) -> Command:
+    """Add ``--run``."""
+    named: Command = setting(RUN_NAME)(command)
+    return named
 
-    bootstrap_servers: str | None
-    kafka_properties: tuple[str, ...]
-    timeout_s: float
-    home: Path
 
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "ConnectionWords":
-        """Take them out of a command's options."""
-        return cls(**{name: options.pop(name) for name in cls.__slots__})
+class Words:
+    """What a command was told, by options, environment and file; read and checked piece by piece.
 
-    def read(self, problems: "Problems") -> "Connection":
-        """Return the connection that they ask for."""
+    Attributes:
+        choice: the value of every setting as text.
+        problems: everything that is wrong; `check` raises it.
+    """
+
+    def __init__(self) -> None:
+        from driftline.config.loading import find_file, load  # noqa: PLC0415 - keeps --help fast
+        from driftline.config.problems import Problems  # noqa: PLC0415 - ditto
+
+        typed = _typed(click.get_current_context())
+        self.file = find_file(typed.pop("config", None), os.environ)
+        self.problems: Problems = Problems()
+        self.choice: Choice = load(typed, os.environ, self.file, self.problems)
+
+    def text(self, key: Key) -> str:
+        """Return the value of a setting that has a default."""
+        return self.choice.text(key) or ""
+
+    def name(self, key: Key, argument: str) -> str:
+        """Return a name without which the command has nothing to do; ``argument`` is how it is typed."""
+        text = self.choice.text(key)
+        if not text:
+            self.problems.add(f"{argument} is missing: give it, or set {key.variable}, or {key.path} in a file")
+        return text or ""
+
+    def connection(self) -> "Connection":
+        """Read which Kafka to use."""
         from driftline.config.connection import read_connection  # noqa: PLC0415 - keeps --help fast
 
-        return read_connection(
-            home=self.home,
-            bootstrap_servers=self.bootstrap_servers,
-            kafka_properties=self.kafka_properties,
-            timeout_s=self.timeout_s,
-            problems=problems,
-        )
+        return read_connection(self.choice, click.get_current_context().params["home"], self.problems)
+
+    def run(self, name: str) -> "RunSettings":
+        """Read the settings of a run."""
+        from driftline.config.run import RunWords  # noqa: PLC0415 - keeps --help fast
+
+        return RunWords.of(self.choice).read(name, self.problems)
+
+    def task_settings(self) -> dict[str, str]:
+        """Read the settings of the task, as text."""
+        from driftline.config.pairs import read_pairs  # noqa: PLC0415 - keeps --help fast
+
+        return read_pairs(TASK_SETTINGS.option, self.choice.pairs(TASK_SETTINGS), self.problems)
+
+    def patience_s(self) -> float:
+        """Read how long a role waits for others."""
+        return self.problems.real(PATIENCE.option, self.text(PATIENCE), 0.001, 1e7)
 
 
-def connect(options: dict[str, Any]) -> "Connection":
-    """Return the connection that a command's options ask for; for commands without other settings.
+def _typed(context: click.Context) -> dict[str, Any]:
+    """Return what stands on the command line; an option of a group counts for its commands too."""
+    typed = {} if context.parent is None else _typed(context.parent)
+    for name, value in context.params.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            typed[name] = value
+    return typed
+
+
+def connect() -> "Connection":
+    """Return the connection that a command was asked for; for commands without other settings.
 
     Raises:
         ConfigError: lists everything that is wrong.
     """
-    from driftline.config.problems import Problems  # noqa: PLC0415 - keeps --help fast
-
-    problems = Problems()
-    connection = ConnectionWords.of(options).read(problems)
-    problems.check()
+    words = Words()
+    connection = words.connection()
+    words.problems.check()
     return connection
-
-
-def take_run_words(options: dict[str, Any]) -> "RunWords":
-    """Take the settings of a run out of a command's options."""
-    from driftline.config.bounds import BoundWords  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.run import RunWords  # noqa: PLC0415
-
-    bounds = BoundWords(**{name: options.pop(name) for name in BoundWords.__slots__})
-    names = [name for name in RunWords.__slots__ if name != "bounds"]
-    return RunWords(bounds=bounds, **{name: options.pop(name) for name in names})
 
 
 def say(line: str) -> None:

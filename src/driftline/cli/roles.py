@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from driftline.cli.options import setting
+from driftline.config.keys import PATIENCE
 from driftline.errors import DriftlineError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -26,14 +28,12 @@ STOP_WITHIN_S = 8.0
 
 def role_options(command: Command) -> Command:
     """Add the options of a single role."""
-    patience = click.option(
-        "--patience", "patience_s", type=click.FloatRange(min=0, min_open=True, max=10_000_000), default=600.0,
-        metavar="SECONDS", show_default=True, help="Give up after waiting so long for others.",
-    )  # fmt: skip
+    patience = setting(PATIENCE)
     tied = click.option(
         "--stop-with-stdin", is_flag=True, help="Stop when standard input ends, that is, with whoever started this."
     )
-    return patience(tied(command))
+    decorated: Command = patience(tied(command))
+    return decorated
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """``driftline runs``: which runs a Kafka holds."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 @connection_options
 @json_option
 @click.pass_context
-def runs(context: click.Context, /, *, as_json: bool, **options: Any) -> None:
+def runs(context: click.Context, /, *, as_json: bool, **_settings: object) -> None:
     """List the runs that a Kafka holds, or delete one.
 
     If the broker of --home is not running, it is started for as long as it is needed.
     """
     if context.invoked_subcommand is None:
-        _list(connect(options), as_json=as_json)
+        _list(connect(), as_json=as_json)
 
 
 @runs.command("list")
 @connection_options
 @json_option
-def list_runs(*, as_json: bool, **options: Any) -> None:
+def list_runs(*, as_json: bool, **_settings: object) -> None:
     """List the runs; the same as `driftline runs`."""
-    _list(connect(options), as_json=as_json)
+    _list(connect(), as_json=as_json)
 
 
 def _list(connection: "Connection", *, as_json: bool) -> None:
@@ -54,12 +54,12 @@ def _list(connection: "Connection", *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @connection_options
-def delete(name: str, *, yes: bool, **options: Any) -> None:
+def delete(name: str, *, yes: bool, **_settings: object) -> None:
     """Delete run NAME: its topics, and with them everything that is known of it. Its logs on this machine stay."""
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
 
     check_run_name(name)
-    connection = connect(options)
+    connection = connect()
 
     from driftline.training.catalogue import check_deletable, delete_run  # noqa: PLC0415 - not needed to refuse
 

@@ -1,26 +1,29 @@
 """``driftline status``: where a run stands."""
 
 import json
-from typing import Any
 
 import click
 
-from driftline.cli.options import connect, connection_options, json_option, say
+from driftline.cli.options import Words, connection_options, json_option, say
+from driftline.config.keys import RUN_NAME
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False, envvar=RUN_NAME.variable)
 @connection_options
 @json_option
-def status(run: str, *, as_json: bool, **options: Any) -> None:
+def status(run: str | None, *, as_json: bool, **_settings: object) -> None:
     """Show where RUN stands, from its ledger and its newest events.
 
     Joins no group and writes nothing. If the broker of --home is not running, it is started for as long as it is read.
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
 
-    check_run_name(run)
-    connection = connect(options)
+    words = Words()
+    run = words.name(RUN_NAME, "RUN")
+    words.problems.attempt(lambda: check_run_name(run) if run else "", "")
+    connection = words.connection()
+    words.problems.check()
 
     from driftline.cli.tables import status_lines  # noqa: PLC0415 - not needed to refuse
     from driftline.training.reading import check_run_exists, read_ledger, read_recent_events  # noqa: PLC0415

@@ -9,19 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from driftline.cli.options import (
     DEFAULT_HOME,
-    ConnectionWords,
+    Words,
     connection_options,
     json_option,
+    run_name_option,
     run_options,
-    take_run_words,
+    say,
+    setting,
 )
 from driftline.cli.progress import ProgressLine, count
+from driftline.config.keys import CONFIG_VARIABLE, KAFKA, KEYS, RUN_NAME, SERVERS, TASK_NAME
 
 if TYPE_CHECKING:
     from driftline.config.connection import Connection, Reached
@@ -47,18 +50,19 @@ class Request:
 
 
 @click.command()
-@click.argument("task")
-@click.option("--run", metavar="NAME", help="Name of the run. Default: that of the task, with a number if it is taken.")
-@click.option("--servers", default="2", metavar="M", show_default=True, help="Server processes to start.")
+@click.argument("task", required=False, envvar=TASK_NAME.variable)
+@run_name_option
+@setting(SERVERS)
 @run_options
 @connection_options
 @json_option
-def train(task: str, run: str | None, servers: str, *, as_json: bool, **options: Any) -> None:
+def train(*, as_json: bool, **_settings: object) -> None:
     """Train TASK on this machine: broker, servers and workers are started, watched and stopped.
 
     TASK is a built-in name (digits), package.module:Attribute or file.py:Attribute. Without --bootstrap-servers the
     Kafka of --home is used; if it is not running it is started, and stopped at the end. Progress goes to stderr, the
-    summary to stdout. Every process writes a log under --home/runs/NAME.
+    summary to stdout. Every process writes a log under --home/runs/NAME. Without --run the run is called after the
+    task, with a number appended if the name is taken.
     """
     from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415
     from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
@@ -67,12 +71,12 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
     from driftline.training.outcome import check_finish  # noqa: PLC0415
     from driftline.training.task import load_task  # noqa: PLC0415
 
-    request = _read(task, run, servers, options)
+    request = _read(Words())
     began_s = time.monotonic()
     line = ProgressLine()
     with terminated_is_interrupted():
         # Importing torch takes as long as starting a broker, so both are done at once.
-        loading = Background(lambda: load_task(task, request.task_settings), "load task")
+        loading = Background(lambda: load_task(request.task, request.task_settings), "load task")
         try:
             with request.connection.started(line.say) as kafka:
                 loading.check()
@@ -88,26 +92,25 @@ def train(task: str, run: str | None, servers: str, *, as_json: bool, **options:
         check_finish(Finish(seen.ended.reason, seen.ended.failure))
 
 
-def _read(task: str, run: str | None, servers: str, options: dict[str, Any]) -> Request:
+def _read(words: Words) -> Request:
     """Check every word before anything is started."""
-    from driftline.config.pairs import read_pairs  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.problems import Problems  # noqa: PLC0415
-    from driftline.config.run import check_task, default_run_name  # noqa: PLC0415
+    from driftline.config.run import check_task, default_run_name  # noqa: PLC0415 - keeps --help fast
 
-    problems = Problems()
-    problems.attempt(lambda: check_task(task), None)
-    connection = ConnectionWords.of(options).read(problems)
-    settings = take_run_words(options).read(default_run_name(task) if run is None else run, problems)
+    problems = words.problems
+    task, run = words.name(TASK_NAME, "TASK"), words.choice.text(RUN_NAME)
+    problems.attempt(lambda: check_task(task) if task else None, None)
     zero = "zero servers apply nothing"
     request = Request(
         task=task,
-        task_settings=read_pairs("--set", options["task_settings"], problems),
-        settings=settings,
-        servers=problems.whole("--servers", servers, 1, MAX_SERVERS, zero=zero),
-        connection=connection,
+        connection=words.connection(),
+        settings=words.run(default_run_name(task) if run is None else run),
+        task_settings=words.task_settings(),
+        servers=problems.whole(SERVERS.option, words.text(SERVERS), 1, MAX_SERVERS, zero=zero),
         name_is_default=run is None,
     )
     problems.check()
+    if words.file is not None:
+        say(f"settings from {words.file}")
     return request
 
 
@@ -170,9 +173,19 @@ def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iter
 
 
 def _environment(connection: "Connection") -> dict[str, str]:
-    """Hand Kafka's properties to the processes where other users cannot see them."""
-    pairs = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
-    return {"DRIFTLINE_KAFKA_PROPERTIES": "\n".join(pairs)}
+    """Hand Kafka's properties to the processes where other users cannot see them.
+
+    Everything else is on their command lines, so variables and files that were settled here must not count again.
+    """
+    addresses, timeout, pairs = KAFKA
+    properties = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
+    return {
+        **{key.variable: "" for key in KEYS},
+        CONFIG_VARIABLE: os.devnull,
+        addresses.variable: connection.bootstrap_servers or "",
+        timeout.variable: str(connection.timeout_s),
+        pairs.variable: "\n".join(properties),
+    }
 
 
 def _program() -> str:

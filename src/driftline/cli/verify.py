@@ -2,11 +2,12 @@
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from driftline.cli.options import connect, connection_options, json_option, say
+from driftline.cli.options import Words, connection_options, json_option, say
+from driftline.config.keys import RUN_NAME
 from driftline.errors import IntegrityError, RunError
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ def _head(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False, envvar=RUN_NAME.variable)
 @click.option(
     "--expect", metavar="HEAD", callback=_head, show_default=False,
     help="Prove that the ledger passes through this head, which was kept elsewhere: 16 or more of its hex digits.",
 )  # fmt: skip
 @connection_options
 @json_option
-def verify(run: str, *, expect: str, as_json: bool, **options: Any) -> None:
+def verify(run: str | None, *, expect: str, as_json: bool, **_settings: object) -> None:
     """Prove RUN: that its log is what it was, and that recomputing it gives the recorded bits.
 
     Joins no group and writes nothing. A run that is still going is proven up to the present end of its ledger. If the
@@ -37,8 +38,11 @@ def verify(run: str, *, expect: str, as_json: bool, **options: Any) -> None:
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
 
-    check_run_name(run)
-    connection = connect(options)
+    words = Words()
+    run = words.name(RUN_NAME, "RUN")
+    words.problems.attempt(lambda: check_run_name(run) if run else "", "")
+    connection = words.connection()
+    words.problems.check()
 
     from driftline.training.reading import check_run_exists  # noqa: PLC0415 - not needed to refuse
     from driftline.training.verifying import verify_run  # noqa: PLC0415

@@ -1,47 +1,37 @@
 """``driftline worker``: one worker in the foreground."""
 
-from typing import Any
-
 import click
 
-from driftline.cli.options import ConnectionWords, connection_options, run_options, take_run_words
+from driftline.cli.options import Words, connection_options, run_name_option, run_options
 from driftline.cli.roles import role_options, stoppable
+from driftline.config.keys import RUN_NAME, TASK_NAME
 
 
 @click.command()
-@click.argument("task")
-@click.option("--run", required=True, metavar="NAME", help="The run to work for; it is made if it does not exist.")
+@click.argument("task", required=False, envvar=TASK_NAME.variable)
+@run_name_option
 @click.option("--name", help="Of this worker, unique in the run. Default: made of host and process id.")
 @run_options
 @connection_options
 @role_options
-def worker(
-    task: str,
-    run: str,
-    name: str | None,
-    task_settings: tuple[str, ...],
-    *,
-    patience_s: float,
-    stop_with_stdin: bool,
-    **options: Any,
-) -> None:
+def worker(task: str | None, run: str | None, name: str | None, *, stop_with_stdin: bool, **_settings: object) -> None:
     """Compute gradients of TASK for a run, until the run ends.
 
-    TASK is a built-in name (digits), package.module:Attribute or file.py:Attribute. All workers of a run are given the
-    same settings; one that has others is refused with the difference. Which part of the data a worker reads, and with
-    it the result, depends on its name.
+    TASK is a built-in name (digits), package.module:Attribute or file.py:Attribute. A run that does not exist is made,
+    with these settings. Of one that exists, what is not said here is taken from the run; what is said must be the same,
+    else the worker is refused with the difference. Which part of the data a worker reads, and with it the result,
+    depends on its name.
     """
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.pairs import read_pairs  # noqa: PLC0415
-    from driftline.config.problems import Problems  # noqa: PLC0415
     from driftline.config.run import check_task  # noqa: PLC0415
 
-    problems = Problems()
-    connection = ConnectionWords.of(options).read(problems)
-    settings = take_run_words(options).read(run, problems)
+    words = Words()
+    task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")
+    connection, patience_s = words.connection(), words.patience_s()
+    settings, pairs = words.run(run), words.task_settings()
+    problems = words.problems
     chosen = problems.attempt(lambda: check_member_name(own_name("worker") if name is None else name, "worker"), "")
-    pairs = read_pairs("--set", task_settings, problems)
-    problems.attempt(lambda: check_task(task), None)
+    problems.attempt(lambda: check_task(task) if task else None, None)
     problems.check()
     connection.check_known()
 

@@ -1,12 +1,14 @@
 """Which Kafka to use: the one at the given addresses, or the one of ``$DRIFTLINE_HOME``."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.config.choosing import Choice
+from driftline.config.keys import KAFKA
 from driftline.config.pairs import read_pairs
 from driftline.config.problems import Problems
 from driftline.errors import UsageError
@@ -135,11 +137,12 @@ def _quiet(_line: str) -> None:
     """Say nothing."""
 
 
-def read_connection(
-    *, home: Path, bootstrap_servers: str | None, kafka_properties: Iterable[str], timeout_s: float, problems: Problems
-) -> Connection:
-    """Return the connection that the options ask for, checked as far as possible without connecting."""
-    properties = read_pairs("--kafka-property", kafka_properties, problems)
+def read_connection(choice: Choice, home: Path, problems: Problems) -> Connection:
+    """Return the connection that was asked for, checked as far as possible without connecting."""
+    addresses, timeout, pairs = KAFKA
+    bootstrap_servers = choice.text(addresses)
+    properties = read_pairs(pairs.option, choice.pairs(pairs), problems)
+    timeout_s = problems.real(timeout.option, choice.text(timeout) or "", 0.001, 3600.0)
     connection = Connection(home, bootstrap_servers, properties, timeout_s)
     address = _ANY_ADDRESS if bootstrap_servers is None else bootstrap_servers
     problems.attempt(lambda: connection.settings(address), KafkaSettings(_ANY_ADDRESS))

@@ -15,23 +15,33 @@ _MAX_DIGITS = 40
 
 
 class Problems:
-    """Everything found wrong so far; `check` raises it as one error."""
+    """Everything found wrong so far; `check` raises it as one error.
+
+    Attributes:
+        found: one line a problem.
+        places: how a problem may begin (``--workers``) → where that was said (``run.toml:3: run.workers``), if it was
+            not said on the command line.
+    """
 
     def __init__(self) -> None:
         self.found: list[str] = []
+        self.places: dict[str, str] = {}
 
     def add(self, problem: str) -> None:
         """Note one problem."""
-        self.found.append(problem)
+        fitting = [one for one in self.places if re.match(rf"{re.escape(one)}(?![\w.-])", problem)]
+        subject = max(fitting, key=len, default="")
+        self.found.append(f"{self.places.get(subject, '')}{problem.removeprefix(subject)}")
 
     def attempt(self, make: Callable[[], T], instead: T) -> T:
         """Return what ``make`` returns; if it refuses, note its problems and return ``instead``."""
         try:
             return make()
         except ConfigError as error:
-            self.found += error.problems
+            for problem in error.problems:
+                self.add(problem)
         except UsageError as error:
-            self.found.append(str(error))
+            self.add(str(error))
         return instead
 
     def whole(self, option: str, text: str, low: int, high: int, *, zero: str = "") -> int:
@@ -40,7 +50,7 @@ class Problems:
         if number is not None and low <= number <= high:
             return number
         said = f"{zero}: give" if number == 0 and zero else f"{_short(text)!r} is not"
-        self.found.append(f"{option}: {said} a whole number from {low} to {high}")
+        self.add(f"{option}: {said} a whole number from {low} to {high}")
         return low
 
     def real(self, option: str, text: str, low: float, high: float) -> float:
@@ -48,7 +58,7 @@ class Problems:
         number = float(text) if _REAL.fullmatch(text) and len(text) <= _MAX_DIGITS else None
         if number is not None and low <= number <= high:
             return number
-        self.found.append(f"{option}: {_short(text)!r} is not a number from {low:g} to {high:g}")
+        self.add(f"{option}: {_short(text)!r} is not a number from {low:g} to {high:g}")
         return low
 
     def check(self) -> None:

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from driftline.broker.topics import check_run_name
 from driftline.config.bounds import BoundWords
+from driftline.config.choosing import Choice
+from driftline.config.keys import RUN
 from driftline.config.problems import Problems
 from driftline.errors import UsageError
 from driftline.schemas.run_config import TOP_SEED
@@ -21,7 +24,7 @@ _MAX_PARTITIONS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWords:
-    """Settings of a run as somebody typed them; None is what was left out."""
+    """Settings of a run as somebody typed them; None is what was left out. ``said`` names what was not."""
 
     workers: str
     steps: str | None
@@ -31,10 +34,20 @@ class RunWords:
     outer_momentum: str
     seed: str
     partitions: str
+    said: frozenset[str]
+
+    @classmethod
+    def of(cls, choice: Choice) -> "RunWords":
+        """Take them out of what a command was told."""
+        words: dict[str, Any] = {key.parameter: choice.text(key) for key in RUN}
+        words["said"] = frozenset(key.parameter for key in RUN if choice.is_said(key))
+        words["bounds"] = BoundWords(**{name: words[name] for name in BoundWords.__slots__})
+        return cls(**{name: words[name] for name in cls.__slots__})
 
     def read(self, run: str, problems: Problems) -> RunSettings:
         """Return the settings, or anything at all once ``problems`` has grown."""
-        steps, epochs = self._length(problems)
+        local = self.bounds.local(problems)
+        steps, epochs = self._length(problems, boxed=local.is_boxed)
         problems.attempt(lambda: check_run_name(run), "")
         return RunSettings(
             run=run,
@@ -43,18 +56,24 @@ class RunWords:
             epochs=epochs,
             consistency=self.bounds.consistency(problems),
             schedule=self.bounds.schedule(problems),
-            local=self.bounds.local(problems),
+            local=local,
             outer_lr=problems.real("--outer-lr", self.outer_lr, 0.0, 1e3),
             outer_momentum=problems.real("--outer-momentum", self.outer_momentum, 0.0, 1.0),
             seed=problems.whole("--seed", self.seed, 0, TOP_SEED),
             partitions=problems.whole(
                 "--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero partitions hold nothing"
             ),
+            chosen=self.said,
         )
 
-    def _length(self, problems: Problems) -> tuple[int | None, int | None]:
+    def _length(self, problems: Problems, *, boxed: bool) -> tuple[int | None, int | None]:
         if self.steps is not None and self.epochs is not None:
             problems.add("--steps and --epochs: both say how long to train; give one of them")
+        if self.epochs is not None and boxed:
+            problems.add(
+                "--epochs and --clock: nobody knows how many batches a timed clock reads; give --steps instead"
+            )
+            return DEFAULT_STEPS, None
         if self.epochs is not None:
             return None, problems.whole("--epochs", self.epochs, 1, _MAX_EPOCHS, zero="zero passes train nothing")
         if self.steps is not None:
