@@ -156,14 +156,19 @@ def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) 
 def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | None:
     for group in state.groups.values():
         clock = group.settled_clock + 1
-        reason = (
-            evidence.refusal((group.id, clock))
-            or _stale(state, evidence, group.id, clock)
-            or evidence.incomplete((group.id, clock), 2 * _config(state).gone_after_ticks)
-        )
+        reason = _unusable(state, evidence, group.id, clock)
         if reason:
             return Rejection(term=state.chain.term, parent=state.chain.head, group=group.id, clock=clock, reason=reason)
     return None
+
+
+def _unusable(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -> str:
+    """Why this clock will be rejected once those before it are settled, or nothing."""
+    return (
+        evidence.refusal((group_id, clock))
+        or _stale(state, evidence, group_id, clock)
+        or evidence.incomplete((group_id, clock), 2 * _config(state).gone_after_ticks)
+    )
 
 
 def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -> str:
@@ -202,16 +207,23 @@ def _closes(state: RunState, evidence: Evidence) -> bool:
     config = _config(state)
     if config.consistency.closes_by_clock:
         return policy.clock_closes(state.version, [evidence.pace(group) for group in state.groups], config.consistency)
-    pending = [evidence.pending(group) for group in state.groups]
-    at_bound = [
-        _is_at_bound(state, evidence, group, clocks) for group, clocks in zip(state.groups, pending, strict=True)
-    ]
-    return policy.count_closes([len(clocks) for clocks in pending], at_bound, config.consistency)
+    pending = [len(evidence.pending(group)) for group in state.groups]
+    at_bound = [_is_at_bound(state, evidence, group) for group in state.groups.values()]
+    return policy.count_closes(pending, at_bound, config.consistency)
 
 
-def _is_at_bound(state: RunState, evidence: Evidence, group: GroupId, clocks: list[int]) -> bool:
-    """Whether a group cannot start another clock before the next version."""
-    config = _config(state)
+def _is_at_bound(state: RunState, evidence: Evidence, live: Group) -> bool:
+    """Whether a group cannot start another clock before the next version.
+
+    A clock that will be rejected counts like a whole one: behind a pending one it cannot be settled before the next
+    version either, and until then its worker counts it as unsettled.
+    """
+    config, group = _config(state), live.id
+    clocks: list[int] = []
+    clock = live.settled_clock + 1
+    while evidence.is_whole((group, clock)) or _unusable(state, evidence, group, clock):
+        clocks.append(clock)
+        clock += 1
     newest = [clock for clock in clocks if evidence.offers[group, clock].base_version >= state.last_publish]
     return not policy.count_starts(
         since_base=len(newest), unsettled=len(clocks), bounds=config.consistency, k=config.max_unsettled

@@ -20,6 +20,12 @@ FOUND = {
 }
 """Seeds with whole menus of faults, by what they find in the state machines as they were."""
 
+FOUND_IN_OTHER_MODES = {
+    "a refused clock behind a pending one did not count, so that nobody closed and nobody could start": 1008,
+    "the same with a worker that comes back": 2310,
+}
+"""Seeds as they are, each in its own mode."""
+
 
 @pytest.mark.parametrize("first", range(0, CHUNK * CHUNKS, CHUNK))
 def test_seeds_keep_every_promise(first: int) -> None:
@@ -58,6 +64,11 @@ def test_a_head_that_workers_do_not_know_is_published_before_anything_is_rejecte
 @pytest.mark.parametrize("found", FOUND)
 def test_a_seed_that_found_a_bug_passes(found: str) -> None:
     simulate(in_lock_step(scenario(FOUND[found])))
+
+
+@pytest.mark.parametrize("found", FOUND_IN_OTHER_MODES)
+def test_a_seed_that_found_a_bug_in_its_own_mode_passes(found: str) -> None:
+    simulate(FOUND_IN_OTHER_MODES[found])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4])
