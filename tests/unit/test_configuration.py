@@ -1,14 +1,18 @@
 """Settings from options, environment and file: which one counts, and everything that is wrong with them at once."""
 
 import itertools
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from driftline.cli import main
+from driftline.cli.train import _environment
 from driftline.config.choosing import NO_FILE, Choice, choose, misspelt_variables
+from driftline.config.connection import Connection
 from driftline.config.file import read_file
 from driftline.config.keys import KAFKA, KEYS, RUN, Kind, by_parameter
 from driftline.config.loading import find_file, load, load_run_settings
@@ -271,3 +275,63 @@ def test_settings_that_nobody_said_are_the_same_everywhere() -> None:
     assert load_run_settings("r", {}, environment={}) == RunWords.of(Choice({})).read("r", Problems())
     assert NO_FILE == {}
     assert {key.parameter for key in RUN} >= {"mode", "staleness", "workers", "steps"}
+
+
+# -- looking at them -------------------------------------------------------------------------------------------------
+
+
+def test_the_settings_are_shown_with_who_said_them_and_without_secrets(tmp_path: Path) -> None:
+    """For people and for programs."""
+    file = tmp_path / "run.toml"
+    file.write_text('[run]\nmode = "ssp"\n[kafka.properties]\n"sasl.password" = "hunter2"\n')
+    env = {"DRIFTLINE_KAFKA_PROPERTIES": "ssl.key.password=hunter3\nclient.id=me", "DRIFTLINE_SEED": "5"}
+    words = ("config", "--config", str(file), "--workers", "2")
+    done = run(*words, env=env)
+    assert done.exit_code == 0
+    lines = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+    assert lines["run.mode"] == ["ssp", f"{file}:2"]
+    assert lines["run.seed"] == ["5", "DRIFTLINE_SEED"]
+    assert lines["run.workers"] == ["2", "--workers"]
+    assert lines["run.partitions"] == ["4", "default"]
+    assert lines["kafka.properties.sasl.password"][0] == lines["kafka.properties.ssl.key.password"][0] == "***"
+    assert lines["kafka.properties.client.id"] == ["me", "DRIFTLINE_KAFKA_PROPERTIES"]
+    assert {key.path for key in KEYS if key.kind is not Kind.PAIRS} <= lines.keys()
+    shown = json.loads(run(*words, "--json", env=env).stdout)
+    assert shown["file"] == str(file)
+    assert {"setting": "run.workers", "value": "2", "said": "--workers"} in shown["settings"]
+    assert "hunter" not in str(shown) + done.output
+
+
+def test_what_is_wrong_is_listed_behind_the_settings() -> None:
+    """All of it, with the exit code of a wrong configuration."""
+    done = run(
+        "config", "digts", "--workers", "0", "--servers", "0", "--run", "a b", "--kafka-property", "linger.mss=1"
+    )
+    assert done.exit_code == 2
+    for part in ("did you mean digits?", "zero workers", "zero servers", "run name 'a b'", "did you mean linger.ms?"):
+        assert part in done.stderr
+    assert "run.workers" in done.stdout
+
+
+def test_the_reference_file_says_the_defaults_and_can_be_uncommented() -> None:
+    """Every setting, in a file that is TOML with and without its comment signs."""
+    text = run("config", "--reference").stdout
+    assert settings(text).said == {}
+    bare = "\n".join(line.removeprefix("#") if re.match(r"#[a-z_]+ = ", line) else line for line in text.splitlines())
+    choice = settings(bare)
+    for key in KEYS:
+        assert choice.is_said(key), key.path
+        assert key.default is None or choice.text(key) == key.default
+        assert key.variable in text
+
+
+def test_train_gives_its_processes_no_second_opinion() -> None:
+    """What was settled is on their command lines; variables and the file of the directory must not count again."""
+    environment = _environment(Connection(Path(), NOWHERE, {"sasl.password": "x"}, 3.0))
+    assert environment.keys() >= {key.variable for key in KEYS}
+    before = {key.variable: "7" for key in RUN} | {"DRIFTLINE_CONFIG": "run.toml"}
+    after = before | environment
+    choice = choose({}, after)
+    assert not any(choice.is_said(key) for key in RUN)
+    assert after["DRIFTLINE_CONFIG"] == os.devnull
+    assert (choice.text(TIMEOUT), choice.pairs(PROPERTIES)) == ("3.0", ("sasl.password=x",))

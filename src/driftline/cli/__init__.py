@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("driftline.cli.worker:worker", "Compute gradients for a run."),
     "status": ("driftline.cli.status:status", "Show where a run stands."),
     "verify": ("driftline.cli.verify:verify", "Prove a run: its log is intact, and gives the recorded bits."),
+    "config": ("driftline.cli.config:config", "Show every setting, and who said it."),
     "runs": ("driftline.cli.runs:runs", "List the runs that a Kafka holds, or delete one."),
     "broker": ("driftline.cli.broker:broker", "Run a Kafka on this machine, without Docker or Java."),
 }

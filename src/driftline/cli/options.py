@@ -16,6 +16,7 @@ from driftline.config.keys import (
     PATIENCE,
     RUN,
     RUN_NAME,
+    SERVERS,
     TASK_SETTINGS,
     Key,
     Kind,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_HOME = ".driftline"
+MAX_SERVERS = 1_000
 
 Decorator = Callable[[Command], Command]
 
@@ -141,6 +143,11 @@ class Words:
         from driftline.config.pairs import read_pairs  # noqa: PLC0415 - keeps --help fast
 
         return read_pairs(TASK_SETTINGS.option, self.choice.pairs(TASK_SETTINGS), self.problems)
+
+    def servers(self) -> int:
+        """Read how many servers ``train`` starts."""
+        zero = "zero servers apply nothing"
+        return self.problems.whole(SERVERS.option, self.text(SERVERS), 1, MAX_SERVERS, zero=zero)
 
     def patience_s(self) -> float:
         """Read how long a role waits for others."""

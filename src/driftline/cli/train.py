@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from driftline.training.status import RunStatus
     from driftline.training.task import Task
 
-MAX_SERVERS = 1_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -99,13 +97,12 @@ def _read(words: Words) -> Request:
     problems = words.problems
     task, run = words.name(TASK_NAME, "TASK"), words.choice.text(RUN_NAME)
     problems.attempt(lambda: check_task(task) if task else None, None)
-    zero = "zero servers apply nothing"
     request = Request(
         task=task,
         connection=words.connection(),
         settings=words.run(default_run_name(task) if run is None else run),
         task_settings=words.task_settings(),
-        servers=problems.whole(SERVERS.option, words.text(SERVERS), 1, MAX_SERVERS, zero=zero),
+        servers=words.servers(),
         name_is_default=run is None,
     )
     problems.check()

@@ -1,0 +1,77 @@
+"""What the pages say about settings, commands and options is what the code has, and all of it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from driftline.cli import COMMANDS, main
+from driftline.config.keys import KEYS, Key
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+CONFIGURATION = (DOCS / "configuration.md").read_text()
+PAGES = "".join(page.read_text() for page in sorted(DOCS.glob("*.md")))
+
+
+def commands(group: click.Group = main, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield " ".join((*words, name)), command
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+
+
+ALL = dict(commands())
+OPTIONS = [
+    (words, option)
+    for words, command in ALL.items()
+    for parameter in command.params
+    if isinstance(parameter, click.Option)
+    for option in parameter.opts
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
+def test_every_setting_has_its_row(key: Key) -> None:
+    """With option, variable and default; in the order of the reference file."""
+    option = f"`{key.option}`" if key.option else f"`{key.metavar}` (an argument)"
+    default = "none" if key.default is None else f"`{key.default}`"
+    assert f"| `{key.path}` | {option} | `{key.variable}` | {default} |\n" in CONFIGURATION
+
+
+def test_the_table_has_no_setting_that_is_gone() -> None:
+    """A row for each, and no more."""
+    rows = re.findall(r"^\| `([a-z]+\.[a-z_]+)` \|", CONFIGURATION, re.MULTILINE)
+    assert sorted(rows) == sorted(key.path for key in KEYS)
+
+
+def test_the_reference_file_is_what_the_command_prints() -> None:
+    """To write it anew: driftline config --reference > docs/driftline.reference.toml."""
+    printed = CliRunner().invoke(main, ["config", "--reference"]).stdout
+    assert (DOCS / "driftline.reference.toml").read_text() == printed
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_every_command_is_explained(words: str) -> None:
+    """On some page."""
+    assert f"driftline {words}" in PAGES
+
+
+@pytest.mark.parametrize(("words", "option"), OPTIONS, ids=lambda value: value)
+def test_every_option_is_explained(words: str, option: str) -> None:
+    """By its long name, if it has one."""
+    command = ALL[words]
+    parameter = next(one for one in command.params if option in one.opts)
+    assert any(f"`{name}" in PAGES or f" {name}" in PAGES for name in parameter.opts), f"{words} {option}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_overview_has_one_line_a_command(name: str) -> None:
+    """Of the command line's own table."""
+    assert COMMANDS[name][1].endswith(".")
