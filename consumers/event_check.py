@@ -29,6 +29,9 @@ LEAST_WEIGHT: Final = 2.0**-53
 MOST_WEIGHT: Final = 2.0**53
 """Weights of contributions, beside 0: sums of them, and what damping makes of them, stay far inside float64."""
 
+MOST_BATCHES: Final = 2**53
+"""That anybody can have read; the next start of the worker goes on from there."""
+
 VERSIONS_AHEAD: Final = 64
 """Versions by which a server may be ahead of what this process has read of the ledger."""
 
@@ -49,6 +52,8 @@ def event_problem(event: Event, layout: Layout | None, version: int) -> str:
         return "its sender has no legal name"
     if isinstance(event, Contribution | Skip | Receipt) and event.clock < 1:
         return f"clock {event.clock}: clocks begin at 1"
+    if isinstance(event, Contribution | Skip) and not 0 <= event.cursor <= MOST_BATCHES:
+        return f"cursor {event.cursor}: nobody has read so many batches"
     if isinstance(event, Receipt) and layout is not None:
         return next((problem for one in event.shards if (problem := _receipt_problem(one, layout))), "")
     if isinstance(event, ServerState) and layout is not None:

@@ -26,6 +26,7 @@ from driftline.schemas.records import (
     RunStart,
     StateDigest,
     TermStart,
+    Use,
     Version,
 )
 from driftline.schemas.run_config import RunConfig
@@ -84,6 +85,7 @@ class RunState:
         self.removed: dict[GroupId, str] = {}
         self.joined: dict[tuple[str, bytes], GroupId] = {}
         self.first_names: tuple[str, ...] = ()
+        self.cursors: dict[str, int] = {}
         self.versions: dict[int, Version] = {}
         self.used_at: dict[tuple[GroupId, int], int] = {}
         self.last_publish = 0
@@ -172,11 +174,12 @@ class RunState:
     def _version(self, offset: int, record: Version) -> None:
         if record.version != self.version + 1:
             raise IntegrityError(f"ledger offset {offset}: version {record.version} follows version {self.version}")
-        if self.config is not None:
-            _refuse(offset, record, contradictions.in_version(record, self.config))
+        if self.config is not None and self.layout is not None:
+            _refuse(offset, record, contradictions.in_version(record, self.config, self.layout))
         for use in record.uses:
             self._settle(offset, use.group, use.clock)
             self.used_at[use.group, use.clock] = record.version
+            self._read_up_to(use)
         self.version = record.version
         self.versions[record.version] = record
         self.heads[record.version] = self.chain.head
@@ -208,6 +211,11 @@ class RunState:
             raise IntegrityError(f"ledger offset {offset}: settles clock {clock} of group {group_id}, which is {last}")
         group.settled_clock = clock
         group.settled_pace += 1
+
+    def _read_up_to(self, use: Use) -> None:
+        """Keep how many batches of its data a worker has read, over all of its incarnations."""
+        worker = self.groups[use.group].worker
+        self.cursors[worker] = max(self.cursors.get(worker, 0), use.cursor)
 
     def _states(self, states: Iterable[StateDigest]) -> None:
         for state in states:

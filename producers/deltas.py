@@ -24,7 +24,7 @@ class Gradient:
         presence: a flag a segment: whether it had a gradient at all.
         weight: the loss denominator, usually the number of samples; finite and not negative.
         loss: mean loss over the batch.
-        cursor: the worker's position in its data.
+        cursor: how many batches of its data the worker has read, those of this clock included.
     """
 
     flat: npt.NDArray[np.float32]

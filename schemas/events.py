@@ -46,7 +46,8 @@ class Heartbeat:
 class Contribution:
     """A group's delta of one clock is written. ``root`` is SHA-256 over the digests of its deltas in shard order.
 
-    ``weight`` is the loss denominator (usually the number of samples), ``cursor`` the group's position in its data.
+    ``weight`` is the loss denominator (usually the number of samples), ``cursor`` how many batches of
+    its data the group has read, those of this clock included.
     """
 
     run: bytes

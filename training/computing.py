@@ -1,6 +1,8 @@
 """What a worker computes: a task's gradient on the batch that its name and position in the run ask for."""
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,19 +13,24 @@ from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.layout import Layout
 from driftline.training.data import DataPlan, Indices, part_of
-from driftline.training.gradients import collect_gradients, loss_of
+from driftline.training.gradients import clip, collect_gradients, loss_of, not_finite_names
 from driftline.training.model_layout import describe, flatten_parameters, load_parameters
+from driftline.training.one_clock import OneClock
 from driftline.training.optimizer_settings import build_optimizer
 from driftline.training.randomness import build_model, seed_everything, set_torch_defaults
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import Dataset, Task, read_batch
+from driftline.training.weighted_mean import WeightedMean
+
+NO_DATA = "no data left in this epoch"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """No gradient this time, and why."""
+    """No gradient this time, and why; ``cursor`` is how many batches of its part the worker has read by now."""
 
     reason: str
+    cursor: int
 
 
 class Computing:
@@ -32,17 +39,19 @@ class Computing:
     Args:
         task: what is trained.
         settings: the run as this worker would start it.
+        monotonic: seconds of a clock that never goes back; it measures time-boxed clocks and nothing else.
 
     Raises:
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.
     """
 
-    def __init__(self, task: Task, settings: RunSettings) -> None:
+    def __init__(self, task: Task, settings: RunSettings, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         set_torch_defaults()
         task.prepare()
         self._task = task
         self._seed = settings.seed
         self._local = settings.local
+        self._monotonic = monotonic
         self._model: nn.Module = build_model(task, settings.seed)
         self._optimizer = build_optimizer(task, self._model)
         self._data: Dataset = task.data("train")
@@ -59,24 +68,43 @@ class Computing:
     def gradient(
         self, model: Model, *, worker: str, start: int, cursor: int, clock: int, first_names: tuple[str, ...]
     ) -> Gradient | Skipped:
-        """Compute the gradient of batch ``cursor`` of this worker's part on a version of the model."""
+        """Compute what one clock contributes, on a version of the model.
+
+        Args:
+            model: the version.
+            worker: this worker's name.
+            start: how many starts of this worker came before.
+            cursor: how many batches of its part the worker has read before.
+            clock: the worker's count of contributions, this one included.
+            first_names: names of the run's first members, which cut the data into parts.
+        """
         part = part_of(worker, first_names)
         plan = DataPlan(len(self._data), part.ranks, self._task.batch_size, self._seed)
-        first = cursor * self._local.steps
-        batches = [plan.batch(part.rank, first + step).indices for step in range(self._local.steps)]
-        batches = [indices for indices in batches if len(indices)]
-        if not batches:
-            return Skipped("no data left in this epoch")
+        one = OneClock(plan, part.rank, cursor, self._local, self._monotonic)
         load_parameters(self._model, self.offer.layout, model.flat)
+        # Once a clock: its batches draw from the generators one after another, each something else.
         seed_everything(self._seed, worker, start, clock)
         self._model.train()
-        if self._local.steps > 1:
-            return self._after_local_steps(model, batches, cursor)
-        mean, weight = self._backward(batches[0])
-        found = collect_gradients(self._model, self.offer.layout, self._local.clip_norm or None)
-        if found.not_finite:
-            return Skipped(f"not finite: {', '.join(found.not_finite)}")
-        return Gradient(flat=found.flat, presence=found.present.tolist(), weight=weight, loss=mean, cursor=cursor)
+        return self._local_steps(model, one) if self._local.steps > 1 else self._mean_gradient(one)
+
+    def _mean_gradient(self, one: OneClock) -> Gradient | Skipped:
+        layout, total, count = self.offer.layout, WeightedMean(), 0
+        for indices in one.batches():
+            count += 1
+            mean, weight = self._backward(indices)
+            found = collect_gradients(self._model, layout)
+            if found.not_finite and weight:
+                return Skipped(f"not finite: {', '.join(found.not_finite)}", one.cursor)
+            total.add(found, mean, weight)
+        if not count:
+            return Skipped(NO_DATA, one.cursor)
+        flat, presence = total.result(layout.elements, len(layout.segments))
+        not_finite = not_finite_names(flat, layout)
+        if not_finite:
+            return Skipped(f"the sum of {count} batches is not finite: {', '.join(not_finite)}", one.cursor)
+        if self._local.clip_norm:
+            clip(flat, layout, self._local.clip_norm)
+        return Gradient(flat=flat, presence=presence, weight=total.weight, loss=total.loss, cursor=one.cursor)
 
     def _backward(self, indices: Indices) -> tuple[float, float]:
         self._model.zero_grad(set_to_none=True)
@@ -84,22 +112,24 @@ class Computing:
         mean.backward()  # type: ignore[no-untyped-call]
         return float(mean.detach()), float(weight)
 
-    def _after_local_steps(self, model: Model, batches: list[Indices], cursor: int) -> Gradient | Skipped:
+    def _local_steps(self, model: Model, one: OneClock) -> Gradient | Skipped:
         """Step the task's own optimizer, whose state stays with this worker, and contribute ``base - local``."""
         losses: list[tuple[float, float]] = []
-        for indices in batches:
+        for indices in one.batches():
             losses.append(self._backward(indices))
             if self._local.clip_norm:
                 nn.utils.clip_grad_norm_(self._model.parameters(), self._local.clip_norm)
             self._optimizer.step()
+        if not losses:
+            return Skipped(NO_DATA, one.cursor)
         layout = self.offer.layout
         flat = np.subtract(model.flat, flatten_parameters(self._model, layout))
         if not np.isfinite(flat).all():
-            return Skipped(f"not finite after {len(batches)} local steps")
-        weight = sum(one for _, one in losses)
-        loss = sum(mean * one for mean, one in losses) / weight if weight else math.nan
+            return Skipped(f"not finite after {len(losses)} local steps", one.cursor)
+        weight = sum(denominator for _, denominator in losses)
+        loss = sum(mean * denominator for mean, denominator in losses) / weight if weight else math.nan
         presence = [segment.kind == "parameter" for segment in layout.segments]
-        return Gradient(flat=flat, presence=presence, weight=weight, loss=loss, cursor=cursor)
+        return Gradient(flat=flat, presence=presence, weight=weight, loss=loss, cursor=one.cursor)
 
 
 def one_group(layout: Layout) -> Layout:

@@ -96,11 +96,20 @@ def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None 
         present[index] = True
     if problems:
         raise RunRefused("\n".join(problems))
-    not_finite = _not_finite(flat, layout)
+    not_finite = not_finite_names(flat, layout)
     norm = _norm(flat, layout)
     if clip_norm is not None and not not_finite:
         _clip(flat, norm, clip_norm)
     return CollectedGradient(flat, present, not_finite, norm)
+
+
+def clip(flat: FlatArray, layout: Layout, clip_norm: float) -> None:
+    """Scale a gradient, shape (layout.elements,), float32 and finite, in place to a 2-norm of at most ``clip_norm``.
+
+    Raises:
+        ValueError: ``clip_norm`` is not above 0.
+    """
+    _clip(flat, _norm(flat, layout), clip_norm)
 
 
 def _problem(name: str, gradient: torch.Tensor) -> str:
@@ -111,7 +120,8 @@ def _problem(name: str, gradient: torch.Tensor) -> str:
     return ""
 
 
-def _not_finite(flat: FlatArray, layout: Layout) -> tuple[str, ...]:
+def not_finite_names(flat: FlatArray, layout: Layout) -> tuple[str, ...]:
+    """Return the names of the segments of a flat vector that hold an infinity or NaN."""
     if np.isfinite(flat).all():
         return ()
     return tuple(

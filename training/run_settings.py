@@ -53,6 +53,11 @@ class RunSettings:
             raise UsageError(
                 "say how long to train: either steps (versions) or epochs (passes over the data), not both"
             )
+        if self.epochs is not None and self.local.is_boxed:
+            raise UsageError(
+                "epochs and a clock of fixed time do not go together: nobody knows how many batches a version takes; "
+                "say how long to train in steps (versions)"
+            )
 
     def outer_rule(self) -> RuleConfig:
         """Return the rule that the servers apply to what comes of several local steps."""

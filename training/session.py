@@ -34,6 +34,7 @@ from driftline.schemas.layout import layout_differences
 from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
+from driftline.training.data import part_of
 
 REMOVED = "removed"
 """Reason of the end of a session whose group the ledger has removed."""
@@ -78,6 +79,7 @@ class WorkerSession:
         self._gives_way = gives_way
         self._proposed: Proposed | None = None
         self._unsettled: dict[int, Contribution | Skip] = {}
+        self._read = 0
         self._next_beat_s = 0.0
         self._now_s = 0.0
         self._newest_since_s = 0.0
@@ -232,9 +234,25 @@ class WorkerSession:
 
     @property
     def pace(self) -> int:
-        """Our pace in versions: settled pace plus clocks under way; also our position in the data."""
+        """Our pace in versions: settled pace plus clocks under way."""
         group = self.group
         return -1 if group is None else group.settled_pace + len(self._unsettled)
+
+    @property
+    def cursor(self) -> int:
+        """How many batches of our part of the data have been read.
+
+        Clocks of a fixed size go by our pace, so that a worker that comes back goes on where lock-step is. With a time
+        box the ledger says it: of this name, whatever its incarnation, or of the worker whose part a newcomer shares.
+        """
+        local = self.offer.config.local
+        if not local.is_boxed:
+            return max(self.pace, 0) * local.steps
+        cursors, first_names = self.state.cursors, self.state.first_names
+        told = cursors.get(self.name)
+        if told is None and first_names:
+            told = cursors.get(sorted(first_names)[part_of(self.name, first_names).rank])
+        return max(told or 0, self._read)
 
     @property
     def clock(self) -> int:
@@ -300,6 +318,7 @@ class WorkerSession:
             raise AssertionError("contribute() follows may_start()")
         sends, contribution = deltas(layout, self._base(model), gradient)
         self._unsettled[contribution.clock] = contribution
+        self._read = gradient.cursor
         return [*sends, announce(contribution)]
 
     def skip(self, model: Model, cursor: int, reason: str) -> list[Effect]:
@@ -316,6 +335,7 @@ class WorkerSession:
         )
         self.counters["skips"] += 1
         self._unsettled[event.clock] = event
+        self._read = cursor
         return [self._announce(event)]
 
     def _base(self, model: Model) -> Base:

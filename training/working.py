@@ -111,24 +111,23 @@ class _Worker:
             note = self._computing.note(session.name, first_names)
             if note:
                 log.warning("%s", note)
-        cursor = session.pace
         found = self._computing.gradient(
             model,
             worker=session.name,
             start=self._start,
-            cursor=cursor,
+            cursor=session.cursor,
             clock=session.clock + 1,
             first_names=first_names,
         )
         if isinstance(found, Skipped):
-            log.warning("batch %d is skipped: %s", cursor, found.reason)
-        self._running.telling(lambda: self._spend(model, found, cursor))
+            log.warning("clock %d is skipped: %s", session.clock + 1, found.reason)
+        self._running.telling(lambda: self._spend(model, found))
 
-    def _spend(self, model: Model, found: Gradient | Skipped, cursor: int) -> list[Effect]:
+    def _spend(self, model: Model, found: Gradient | Skipped) -> list[Effect]:
         if self._session.finished is not None or self._session.group is None:
             return []  # removed, or over, while we computed
         if isinstance(found, Skipped):
-            return self._session.skip(model, cursor, found.reason)
+            return self._session.skip(model, found.cursor, found.reason)
         return self._session.contribute(model, found)
 
     def _starts_before(self) -> int:

@@ -1,7 +1,7 @@
 """What one clock of a worker computes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from driftline.consumers.follower import Model
+from driftline.errors import UsageError
 from driftline.producers.deltas import Gradient
 from driftline.schemas.local_work import LocalWork
 from driftline.training.computing import Computing, Skipped
@@ -58,7 +59,7 @@ def settings(**more: Any) -> RunSettings:
 
 def test_local_steps_contribute_base_minus_local() -> None:
     computing = Computing(Line(), settings(local=LocalWork(steps=3)))
-    found = compute(computing, cursor=1)
+    found = compute(computing, cursor=3)
     assert isinstance(found, Gradient)
     task = Line()
     model, data = build_model(task, 3), task.data("train")
@@ -72,6 +73,7 @@ def test_local_steps_contribute_base_minus_local() -> None:
     local = flatten_parameters(model, computing.offer.layout)
     assert found.flat.tobytes() == np.subtract(computing.offer.masters, local).tobytes()
     assert found.weight == 12
+    assert found.cursor == 6
     assert found.presence == [True, True]
 
 
@@ -101,3 +103,126 @@ def test_a_gradient_that_is_not_finite_is_skipped_by_name(steps: int) -> None:
     found = compute(Computing(Line(scale=float("inf")), settings(local=LocalWork(steps=steps))), 0)
     assert isinstance(found, Skipped)
     assert "not finite" in found.reason
+
+
+class Watch:
+    """Seconds that pass only when a batch is computed."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass(kw_only=True)
+class Slow(Line):
+    """Every batch takes its time, its denominator is its own, and a random number is drawn for it."""
+
+    watch: Watch
+    takes_s: tuple[float, ...] = (1.0,)
+    scales: tuple[float, ...] = (1.0,)
+    draws: list[float] = field(default_factory=list)
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, float]:
+        count = len(self.draws)
+        self.watch.now_s += self.takes_s[count % len(self.takes_s)]
+        self.draws.append(float(torch.rand(())))
+        mean, weight = super().loss(model, batch)
+        return mean, weight * self.scales[count % len(self.scales)]
+
+
+def boxed(clock_s: float, *, clip_norm: float = 0.0, steps: int = 1, **more: Any) -> tuple[Computing, Slow]:
+    task = Slow(watch=Watch(), **more)
+    local = LocalWork(clock_s=clock_s, clip_norm=clip_norm, steps=steps)
+    return Computing(task, settings(local=local), monotonic=task.watch), task
+
+
+@pytest.mark.parametrize(
+    ("clock_s", "takes_s", "batches"),
+    [
+        (4.0, (1.0,), 4),
+        (4.5, (1.0,), 4),
+        (0.1, (1.0,), 1),  # at least one, however long it takes
+        (4.0, (1.0, 2.0), 2),  # 1 + 2 has passed, and another as long as the last would end at 5
+        (4.0, (2.0, 1.0), 3),
+    ],
+)
+def test_as_many_batches_as_fit_into_a_timed_clock(clock_s: float, takes_s: tuple[float, ...], batches: int) -> None:
+    """Whether another batch is begun follows from the time that has passed and from what the last one took."""
+    computing, task = boxed(clock_s, takes_s=takes_s)
+    found = compute(computing, cursor=0)
+    assert isinstance(found, Gradient)
+    assert (len(task.draws), found.weight, found.cursor) == (batches, 4.0 * batches, batches)
+
+
+def test_a_timed_clock_contributes_the_weighted_mean_of_its_batches() -> None:
+    """Gradient and loss are those of all samples of the clock together, and the weight is their number."""
+    computing, task = boxed(3.0, scales=(1.0, 5.0, 0.5))
+    found = compute(computing, cursor=1)
+    assert isinstance(found, Gradient)
+    single = [compute(Computing(Line(), settings()), cursor) for cursor in (1, 2, 3)]
+    weights = np.array([4.0, 20.0, 2.0])
+    parts = [one for one in single if isinstance(one, Gradient)]
+    mean = sum(weight * one.flat.astype(np.float64) for weight, one in zip(weights, parts, strict=True)) / 26.0
+    np.testing.assert_allclose(found.flat, mean, rtol=1e-6)
+    assert found.loss == pytest.approx(np.dot(weights, [one.loss for one in parts]) / 26.0)
+    assert (found.weight, found.presence, found.cursor) == (26.0, [True, True], 4)
+    assert len(set(task.draws)) == 3  # every batch draws its own random numbers
+
+
+def test_a_timed_clock_of_one_batch_gives_the_bits_of_a_plain_one() -> None:
+    boxed_one, plain = compute(boxed(0.5)[0], 0), compute(Computing(Line(), settings()), 0)
+    assert isinstance(boxed_one, Gradient)
+    assert isinstance(plain, Gradient)
+    assert boxed_one.flat.tobytes() == plain.flat.tobytes()
+    assert (boxed_one.loss, boxed_one.weight) == (plain.loss, plain.weight)
+
+
+def test_a_timed_clock_clips_once_and_on_the_mean() -> None:
+    """Clipping each batch would give another direction: here the second counts a thousand times more."""
+    free = compute(boxed(2.0, scales=(1.0, 1000.0))[0], 0)
+    clipped = compute(boxed(2.0, scales=(1.0, 1000.0), clip_norm=0.01)[0], 0)
+    assert isinstance(free, Gradient)
+    assert isinstance(clipped, Gradient)
+    norm = float(np.linalg.norm(free.flat))
+    assert norm > 0.01
+    np.testing.assert_allclose(clipped.flat, free.flat * (0.01 / norm), rtol=1e-5)
+
+
+def test_a_batch_without_weight_counts_for_nothing() -> None:
+    one, two = compute(boxed(2.0, scales=(1.0, 0.0))[0], 0), compute(boxed(1.0)[0], 0)
+    assert isinstance(one, Gradient)
+    assert isinstance(two, Gradient)
+    assert (one.flat.tobytes(), one.weight, one.loss) == (two.flat.tobytes(), two.weight, two.loss)
+    assert one.cursor == 2
+
+
+def test_a_timed_clock_goes_on_over_the_end_of_an_epoch() -> None:
+    """Three batches make an epoch here; the fourth begins the next one, in its own order."""
+    computing, task = boxed(5.0)
+    found = compute(computing, cursor=1)
+    assert isinstance(found, Gradient)
+    assert (len(task.draws), found.cursor) == (5, 6)
+
+
+@pytest.mark.parametrize(("clock_s", "steps"), [(2.0, 2), (60.0, 3)])
+def test_a_timed_clock_makes_as_many_local_steps_as_fit_but_no_more_than_asked_for(clock_s: float, steps: int) -> None:
+    found = compute(boxed(clock_s, steps=3)[0], cursor=0)
+    plain = compute(Computing(Line(), settings(local=LocalWork(steps=steps))), cursor=0)
+    assert isinstance(found, Gradient)
+    assert isinstance(plain, Gradient)
+    assert found.flat.tobytes() == plain.flat.tobytes()
+    assert (found.weight, found.cursor) == (4.0 * steps, steps)
+
+
+def test_a_timed_clock_with_a_batch_that_is_not_finite_is_skipped_and_reads_on_behind_it() -> None:
+    computing, _ = boxed(9.0, scale=float("inf"))
+    found = compute(computing, cursor=7)
+    assert isinstance(found, Skipped)
+    assert found.cursor == 8
+
+
+def test_passes_over_the_data_say_nothing_of_timed_clocks() -> None:
+    with pytest.raises(UsageError, match="epochs and a clock of fixed time"):
+        RunSettings(run="r", epochs=2, local=LocalWork(clock_s=1.0))

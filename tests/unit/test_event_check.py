@@ -47,6 +47,8 @@ def test_what_members_of_a_run_say_is_believed() -> None:
         (with_shard(offset=2**63 - 1), f"offset {2**63 - 1}"),
         (dataclasses.replace(RECEIPT, clock=0), "clock 0"),
         (dataclasses.replace(SKIP, clock=-3), "clock -3"),
+        (dataclasses.replace(SKIP, cursor=-1), "cursor -1"),
+        (dataclasses.replace(SKIP, cursor=2**53 + 1), f"cursor {2**53 + 1}"),
         (dataclasses.replace(STATE, version=-1), "version -1"),
         (dataclasses.replace(STATE, version=2**62), f"version {2**62}"),
         (dataclasses.replace(STATE, partitions=(PartitionPosition(partition=10**6, position=0),)), "partition 1000000"),

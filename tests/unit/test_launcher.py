@@ -14,6 +14,7 @@ from driftline.cli.worker import worker
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
 from driftline.schemas.consistency import Consistency
 from driftline.schemas.effects import Finish
+from driftline.schemas.local_work import LocalWork
 from driftline.schemas.schedule import Schedule
 from driftline.training import launcher as module
 from driftline.training.background import Background
@@ -179,7 +180,11 @@ def test_the_command_line_of_a_worker_reads_back_as_the_same_settings() -> None:
         Consistency(mode="buffered", buffer=4, ahead=2, weighting="polynomial", exponent=1.5),
     ):
         settings = RunSettings(
-            run="r", steps=9, consistency=bounds, schedule=Schedule(warmup=3, decay="cosine", final=0.1)
+            run="r",
+            steps=9,
+            consistency=bounds,
+            schedule=Schedule(warmup=3, decay="cosine", final=0.1),
+            local=LocalWork(clip_norm=1.0, steps=4, clock_s=0.25),
         )
         plan = Plan(task="digits", settings=settings, servers=(), workers=("w",), bootstrap_servers="h:1", logs=Path())
         with worker.make_context("worker", plan.worker_command("w")[4:]) as context, context.scope():

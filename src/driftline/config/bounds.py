@@ -1,6 +1,7 @@
 """From the words of a command line to the bounds and the schedule of a run."""
 
 import difflib
+import re
 from dataclasses import dataclass
 
 from driftline.config.problems import Problems
@@ -13,7 +14,7 @@ from driftline.schemas.consistency import (
     Consistency,
     consistency_problems,
 )
-from driftline.schemas.local_work import MAX_LOCAL_STEPS, LocalWork
+from driftline.schemas.local_work import MAX_CLOCK_S, MAX_LOCAL_STEPS, MIN_CLOCK_S, LocalWork
 from driftline.schemas.schedule import DECAYS, Schedule, schedule_problems
 
 LATER_MODES = ("allreduce",)
@@ -21,6 +22,8 @@ SSP_STALENESS = "2"
 """Staleness of mode ssp if none is given: enough to hide a worker that is now and then late."""
 
 MAX_VERSIONS = 2**53
+
+_DURATION = re.compile(r"(?P<number>[0-9]{1,9}(\.[0-9]{0,9})?)(?P<unit>ms|s)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class BoundWords:
     final_rate: str
     clip_norm: str
     local_steps: str
+    clock: str
 
     def consistency(self, problems: Problems) -> Consistency:
         """Return the bounds, or anything at all once ``problems`` has grown."""
@@ -83,7 +87,20 @@ class BoundWords:
             steps=problems.whole(
                 "--local-steps", self.local_steps, 1, MAX_LOCAL_STEPS, zero="zero local steps compute nothing"
             ),
+            clock_s=self._clock_s(problems),
         )
+
+    def _clock_s(self, problems: Problems) -> float:
+        """Read a duration: ``2s``, ``500ms``, or a bare number of seconds."""
+        found = _DURATION.fullmatch(self.clock)
+        seconds = float(found["number"]) * (0.001 if found["unit"] == "ms" else 1.0) if found else -1.0
+        if seconds == 0 or MIN_CLOCK_S <= seconds <= MAX_CLOCK_S:
+            return seconds
+        problems.add(
+            f"--clock: {self.clock[:40]!r} is no duration such as 2s or 500ms, from {MIN_CLOCK_S * 1000:g}ms to "
+            f"{MAX_CLOCK_S:g}s, nor 0 for none"
+        )
+        return 0.0
 
     def _mode(self, problems: Problems) -> str:
         if self.mode in LATER_MODES:
