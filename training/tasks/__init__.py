@@ -9,5 +9,6 @@ from types import MappingProxyType
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "digits": "driftline.training.tasks.digits:Digits",
+        "fashion": "driftline.training.tasks.fashion:Fashion",
     }
 )

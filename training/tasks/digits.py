@@ -20,6 +20,7 @@ from torch.nn import functional
 from driftline.errors import UsageError
 from driftline.training.randomness import raw_keys
 from driftline.training.task import Dataset, Task
+from driftline.training.tasks.classifying import accuracy_and_loss
 
 SIDE = 8
 CLASSES = 10
@@ -82,14 +83,7 @@ class Digits(Task):
 
     def metrics(self, model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
         """Return ``accuracy``, the share of digits told right, and ``loss``, the mean cross entropy."""
-        right = samples = 0
-        loss = 0.0
-        for images, labels in batches:
-            scores = model(images)
-            right += int((scores.argmax(dim=1) == labels).sum())
-            loss += float(functional.cross_entropy(scores, labels, reduction="sum"))
-            samples += len(labels)
-        return {"accuracy": right / samples, "loss": loss / samples}
+        return accuracy_and_loss(model, batches)
 
 
 def held_out(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
