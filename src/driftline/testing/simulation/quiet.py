@@ -2,7 +2,7 @@
 
 from driftline.testing.simulation.actors import Actor, servers, workers
 from driftline.testing.simulation.log import Place
-from driftline.testing.simulation.reference_ledger import require
+from driftline.testing.simulation.reference_ledger import Violation
 from driftline.testing.simulation.scheduler import awake, hand_out, readable
 from driftline.testing.simulation.world import World
 
@@ -44,8 +44,9 @@ def settle(world: World) -> None:
     """
     until_s = world.now_s + LONGEST_S
     while (working := awake(world)) or world.promises.ledger.end is None:
-        waiting = ", ".join(sorted(str(actor) for actor in working))
-        require(world.now_s < until_s, f"no end after {LONGEST_S} s without faults; still there: {waiting}")
+        if world.now_s >= until_s:
+            waiting = ", ".join(sorted(str(actor) for actor in working))
+            raise Violation(f"no end after {LONGEST_S} s without faults; still there: {waiting}")
         _round(world)
 
 
@@ -74,7 +75,7 @@ def _turn(world: World, actor: Actor, passed_s: float) -> None:
             world.deliver(actor, place)
     if not actor.done:
         world.tick(actor, passed_s)
-    if actor in world.may_compute():
+    if world.can_compute(actor):
         world.compute(actor)
 
 

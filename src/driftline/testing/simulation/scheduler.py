@@ -1,6 +1,7 @@
 """Which event comes next: anything that may happen, in any order, as one seeded source of numbers says."""
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from driftline.schemas.effects import PartitionsAssigned, PartitionsRevoked, SendFailed
 from driftline.testing.simulation.actors import Actor, servers
@@ -19,7 +20,7 @@ def readable(world: World, actor: Actor) -> list[Place]:
     return [
         place
         for place, cursor in actor.cursors.items()
-        if not cursor.paused and cursor.stalled_until <= now and (cursor.offset < ends[place] or not cursor.end_told)
+        if (not cursor.end_told or cursor.offset < ends[place]) and not cursor.paused and cursor.stalled_until <= now
     ]
 
 
@@ -45,7 +46,7 @@ def own(world: World, place: Place, actor: Actor) -> None:
         before.inbox.append(PartitionsRevoked(place[0], (place[1],)))
     actor.inbox.append(PartitionsAssigned(place[0], (place[1],)))
     world.owners[place] = actor
-    world.note("own", actor, place)
+    world.note("own", actor.label, place)
 
 
 def listens(world: World, actor: Actor) -> bool:
@@ -61,7 +62,7 @@ class Scheduler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.rng
-        self._kinds: dict[Callable[[], bool], int] = {
+        kinds: dict[Callable[[], bool], int] = {
             self._deliver: 70,
             self._land: 30,
             self._timer: 12,
@@ -69,10 +70,11 @@ class Scheduler:
             self._inbox: 8,
             self._hand_out: 3,
         }
+        self._kinds, self._shares = list(kinds), list(accumulate(kinds.values()))
 
     def step(self) -> None:
         """Make one event happen."""
-        [chosen] = self._rng.choices(list(self._kinds), list(self._kinds.values()))
+        [chosen] = self._rng.choices(self._kinds, cum_weights=self._shares)
         if not chosen() and not self._deliver() and not self._land():
             self._timer()
 

@@ -2,7 +2,6 @@
 
 import zlib
 from collections import Counter, deque
-from dataclasses import dataclass
 
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream
@@ -41,19 +40,6 @@ SHOWN = 40
 """Events that a failure shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One event of the simulation, for people."""
-
-    number: int
-    what: str
-    who: str
-    detail: object
-
-    def __str__(self) -> str:
-        return f"{self.number:6d}  {self.who:8s} {self.what:10s} {self.detail}"
-
-
 class World:
     """Everything there is. Each method that does something is one event, checked when it is over."""
 
@@ -72,7 +58,7 @@ class World:
         self.outage_until = 0
         self.faults: Counter[Fault] = Counter()
         self.kinds: Counter[str] = Counter()
-        self.trace: deque[Step] = deque(maxlen=SHOWN)
+        self.trace: deque[tuple[int, str, str, object]] = deque(maxlen=SHOWN)
         self.fingerprint = 0
         self.landed: list[Landed] = []
         self.restarts: list[tuple[int, str, str]] = []
@@ -89,7 +75,7 @@ class World:
         actor = Actor(self._numbers, incarnation, self._core(kind, name, incarnation))
         actor.clock_s = self.rng.uniform(0.0, 1000.0)
         self.actors.append(actor)
-        self.note("start", actor, kind)
+        self.note("start", actor.label, kind)
         self._carry(actor, actor.core.begin())
         return actor
 
@@ -102,7 +88,7 @@ class World:
 
     def crash(self, actor: Actor) -> None:
         """End a process without a word."""
-        self.note("crash", actor, "")
+        self.note("crash", actor.label, "")
         actor.alive = False
         self.outbox.crash(actor)
 
@@ -116,7 +102,7 @@ class World:
 
     def leave(self, actor: Actor, session: WorkerSession) -> None:
         """Let a worker say goodbye and end."""
-        self.note("leave", actor, "")
+        self.note("leave", actor.label, "")
         self._carry(actor, session.leave("asked to"))
         actor.done = True
 
@@ -159,11 +145,11 @@ class World:
     def land(self, lane: Lane) -> None:
         """Let one send arrive in the log."""
         send = self.outbox.land(lane, self.now_s)
-        self.note("land", lane[0], send.stream)
+        self.note("land", str(lane[0]), send.stream)
 
     def give(self, actor: Actor, event: Input, what: str) -> None:
         """Hand an input to a process, carry out what follows, and check."""
-        self.note(what, actor, _describe(event))
+        self.note(what, actor.label, _describe(event))
         self._carry(actor, actor.core.on(event))
         check_actor(actor, self.promises)
 
@@ -171,11 +157,11 @@ class World:
 
     def may_compute(self) -> list[Actor]:
         """Return who may start a clock, has a gradient to hand in, or a version to measure."""
-        return [
-            actor
-            for actor in self.actors
-            if actor.alive and not actor.done and actor.asleep_until <= self.events and _has_work(actor)
-        ]
+        return [actor for actor in self.actors if self.can_compute(actor)]
+
+    def can_compute(self, actor: Actor) -> bool:
+        """Whether a process is one of these."""
+        return actor.alive and not actor.done and actor.asleep_until <= self.events and _has_work(actor)
 
     def compute(self, actor: Actor) -> None:
         """Start a gradient, hand in the one that was started (other events come in between), or measure."""
@@ -189,7 +175,7 @@ class World:
     def _measure(self, actor: Actor, session: EvaluatorSession) -> None:
         model = session.to_measure()
         if model is not None:
-            self.note("measure", actor, model.version)
+            self.note("measure", actor.label, model.version)
             self._carry(actor, session.report(model.version, {"loss": float(model.flat[0])}))
 
     def _may_start(self, actor: Actor, pace: int, version: int) -> None:
@@ -209,7 +195,7 @@ class World:
             raise AssertionError("compute() follows may_compute()")
         cursor = session.pace
         self._may_start(actor, cursor, model.version)
-        self.note("compute", actor, f"batch {cursor} on version {model.version}")
+        self.note("compute", actor.label, f"batch {cursor} on version {model.version}")
         actor.computed = Computed(model, self.problem.gradient(actor.name, cursor, model.flat))
 
     def _spend(self, actor: Actor, session: WorkerSession) -> None:
@@ -217,7 +203,7 @@ class World:
         if session.group is None or computed is None:
             return  # removed while it computed
         fault = actor.armed.pop() if actor.armed else None
-        self.note("contribute", actor, f"clock {session.clock + 1} on version {computed.model.version}, {fault}")
+        self.note("contribute", actor.label, f"clock {session.clock + 1} on version {computed.model.version}, {fault}")
         if fault is Fault.SKIP:
             self.skips_asked += 1
             effects = session.skip(computed.model, computed.gradient.cursor, "asked to")
@@ -257,7 +243,7 @@ class World:
         actor.done = True
         if finish.reason == REMOVED and self.rng.random() < REJOINS:
             self.restarts.append((self.events, "worker", actor.name))
-        self.note("finish", actor, finish)
+        self.note("finish", actor.label, finish)
         expected = not finish.failure or (actor.kind == "worker" and finish.reason == REMOVED)
         require(expected, f"{actor} gives up: {finish.reason}: {finish.failure}")
 
@@ -267,17 +253,16 @@ class World:
         self.landed.append(one)
         self.promises.landed(one)
 
-    def note(self, what: str, who: object, detail: object) -> None:
+    def note(self, what: str, who: str, detail: object) -> None:
         """Count one event."""
         self.events += 1
         self.kinds[what] += 1
-        step = Step(self.events, what, str(who), detail)
-        self.trace.append(step)
-        self.fingerprint = zlib.crc32(f"{what}{step.who}{detail}".encode(), self.fingerprint)
+        self.trace.append((self.events, what, who, detail))
+        self.fingerprint = zlib.crc32(f"{what}{who}{detail}".encode(), self.fingerprint)
 
     def explain(self, violation: Violation) -> str:
         """Say what broke, in which seed, after which events."""
-        lines = "\n".join(str(step) for step in self.trace)
+        lines = "\n".join(f"{number:6d}  {who:8s} {what:10s} {detail}" for number, what, who, detail in self.trace)
         return (
             f"seed {self.scenario.seed}, event {self.events}: {violation}\n"
             f"replay: python -m driftline.testing.simulation --seed {self.scenario.seed}\n{lines}"
