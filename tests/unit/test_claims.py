@@ -1,6 +1,7 @@
 """Who may take the place of a live worker of the same name."""
 
-from driftline.consumers.evidence import REPEATS, Evidence
+from driftline.consumers.evidence import Evidence
+from driftline.consumers.heard_members import REPEATS
 from driftline.consumers.run_state import RunState
 from driftline.schemas.records import GroupId, Ready, RunStart
 
