@@ -28,7 +28,7 @@ def in_start(record: RunStart, config: RunConfig, layout: Layout) -> str:
     return "" if highest < len(config.rule.groups) else f"parameter group {highest} has no settings"
 
 
-def in_version(record: Version, config: RunConfig) -> str:
+def in_version(record: Version, config: RunConfig, layout: Layout) -> str:
     """Hold a version's numbers against the settings of the run."""
     if len(record.learning_rates) != len(config.rule.groups):
         return f"{len(record.learning_rates)} learning rates for {len(config.rule.groups)} parameter groups"
@@ -38,7 +38,19 @@ def in_version(record: Version, config: RunConfig) -> str:
         return f"rho is {record.rho!r}, not above 0 and at most 1"
     if len(record.positions) != config.partitions:
         return f"{len(record.positions)} positions for {config.partitions} partitions"
-    return next((problem for use in record.uses if (problem := _in_use(use, record.version))), "")
+    problems = (problem for use in record.uses if (problem := _in_use(use, record.version)))
+    return next(problems, "") or _in_buffers(record, layout)
+
+
+def _in_buffers(record: Version, layout: Layout) -> str:
+    if record.buffers_of == -1:
+        return ""
+    if not layout.has_buffers:
+        return f"buffers of contribution {record.buffers_of}, and the model has none"
+    if not 0 <= record.buffers_of < len(record.uses):
+        return f"buffers of contribution {record.buffers_of} of {len(record.uses)}"
+    use = record.uses[record.buffers_of]
+    return "" if use.kind == "delta" else f"buffers of contribution {record.buffers_of}, which has no delta"
 
 
 def _in_use(use: Use, version: int) -> str:

@@ -10,7 +10,7 @@ from driftline.consumers.evidence import Evidence
 from driftline.consumers.rules import RULES, check_rule, with_defaults
 from driftline.consumers.run_state import Group, RunState
 from driftline.errors import ConfigError
-from driftline.schemas.layout import layout_from_json
+from driftline.schemas.layout import Layout, layout_from_json
 from driftline.schemas.records import (
     Contribution,
     Evaluation,
@@ -200,6 +200,7 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
         positions=_positions(config, evidence, taken),
         publish=_is_publish_point(state, evidence, version),
         states=_new_states(state, evidence),
+        buffers_of=policy.buffers_of(uses) if _layout(state).has_buffers else -1,
     )
 
 
@@ -338,6 +339,12 @@ def _run_end(state: RunState, evidence: Evidence, *, reason: str, failure: str) 
 
 def _new_states(state: RunState, evidence: Evidence) -> tuple[StateDigest, ...]:
     return tuple(evidence.states[version] for version in sorted(evidence.states) if version not in state.states)
+
+
+def _layout(state: RunState) -> Layout:
+    if state.layout is None:
+        raise AssertionError("a decision on a run that has not started")
+    return state.layout
 
 
 def _config(state: RunState) -> RunConfig:

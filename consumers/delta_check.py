@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from driftline.errors import Undecodable
 from driftline.schemas.digests import verify_digest
+from driftline.schemas.dtypes import BUFFER
 from driftline.schemas.layout import Layout
 from driftline.schemas.records import Delta
 from driftline.schemas.tensors import decode_fp32, is_finite, unpack_presence
@@ -14,7 +15,7 @@ from driftline.schemas.tensors import decode_fp32, is_finite, unpack_presence
 
 @dataclass(frozen=True, slots=True)
 class CheckedDelta:
-    """The numbers of a sound delta; views over the record's bytes."""
+    """The payload of a sound delta: gradients, and the values of buffers; views over the record's bytes."""
 
     gradient: npt.NDArray[np.float32]
     presence: tuple[bool, ...]
@@ -38,10 +39,14 @@ def check_delta(run: bytes, layout: Layout, partition: int, delta: Delta, value:
 
 
 def not_finite(layout: Layout, delta: Delta, checked: CheckedDelta) -> str:
-    """Name the first tensor of a delta that holds a NaN or an infinity, or return nothing."""
+    """Name the first tensor of a delta whose gradient holds a NaN or an infinity, or return nothing.
+
+    Buffers may hold anything: a mask of -inf, or bytes that are no numbers at all.
+    """
     if is_finite(checked.gradient):
         return ""
     for piece in layout.pieces(delta.shard):
-        if not is_finite(checked.gradient[piece.start : piece.stop]):
-            return f"not finite: {layout.segments[piece.segment_index].name} in shard {delta.shard}"
-    return f"not finite: shard {delta.shard}"
+        segment = layout.segments[piece.segment_index]
+        if segment.kind != BUFFER and not is_finite(checked.gradient[piece.start : piece.stop]):
+            return f"not finite: {segment.name} in shard {delta.shard}"
+    return ""

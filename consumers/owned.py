@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftline.consumers.rules import FloatArray
-from driftline.consumers.shard import Shard
+from driftline.consumers.shard import Shard, ShardBuffers
 from driftline.schemas.layout import Layout
 from driftline.schemas.records import GroupId, ShardReceipt, Use, Version
 
@@ -15,7 +15,7 @@ Clock = tuple[GroupId, int]
 
 @dataclass(frozen=True, slots=True)
 class HeldDelta:
-    """A checked delta: its place in the log, and its gradient as a view over the record's bytes (float32)."""
+    """A checked delta: its place in the log, and its payload as a view over the record's bytes (float32)."""
 
     receipt: ShardReceipt
     gradient: FloatArray
@@ -58,3 +58,11 @@ class OwnedPartition:
         """Return the terms of a version's sum in canonical order, which is the order in which the ledger lists them."""
         held = [self.held[use.group, use.clock][shard] for use in uses]
         return [(np.float32(use.coefficient), one.gradient, one.presence) for use, one in zip(uses, held, strict=True)]
+
+    def buffers(self, record: Version, shard: int) -> ShardBuffers | None:
+        """Return the buffers that a version takes over, of one shard; None if it takes none."""
+        if record.buffers_of < 0:
+            return None
+        use = record.uses[record.buffers_of]
+        held = self.held[use.group, use.clock][shard]
+        return held.gradient, held.presence

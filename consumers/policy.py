@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from driftline.schemas.consistency import Consistency
+from driftline.schemas.records import Use
 
 
 def low(paces: Sequence[int], drop_slowest: int) -> int:
@@ -95,3 +96,16 @@ def coefficients(weights: Sequence[float], factors: Sequence[float], *, damps_ra
     share = float(sum(weighted))
     divisor = share if damps_rates else total
     return [float(np.float32(one / divisor)) for one in weighted], min(1.0, share / total)
+
+
+def buffers_of(uses: Sequence[Use]) -> int:
+    """Return the index of the contribution whose buffers the next version takes over; -1 when none can be used.
+
+    The least stale one that counts for anything; of equals the first in canonical order, by worker name and clock.
+    Averaging would be wrong for counters and masks, and one worker's statistics belong together.
+
+    Args:
+        uses: what the version settles, in canonical order.
+    """
+    counting = [index for index, use in enumerate(uses) if use.kind == "delta" and use.coefficient != 0.0]
+    return min(counting, key=lambda index: uses[index].staleness, default=-1)

@@ -174,8 +174,8 @@ class RunState:
     def _version(self, offset: int, record: Version) -> None:
         if record.version != self.version + 1:
             raise IntegrityError(f"ledger offset {offset}: version {record.version} follows version {self.version}")
-        if self.config is not None:
-            _refuse(offset, record, contradictions.in_version(record, self.config))
+        if self.config is not None and self.layout is not None:
+            _refuse(offset, record, contradictions.in_version(record, self.config, self.layout))
         for use in record.uses:
             self._settle(offset, use.group, use.clock)
             self.used_at[use.group, use.clock] = record.version

@@ -1,4 +1,7 @@
-"""One shard: master weights, optimizer moments and step counts of a slice of the model, and how a version changes them.
+"""One shard: masters, optimizer moments and step counts of a slice of the model, and how a version changes them.
+
+The masters are the master weights, and among them the buffers, which no rule steps: a version takes them over, bit by
+bit, from one contribution that its record names.
 
 Its state after version v depends on the initial masters, the run's configuration and the ledger up to v, and on nothing
 else: not on who owns it, when, in how many threads, or how the model is cut into shards.
@@ -21,17 +24,20 @@ from driftline.consumers.rules import (
 )
 from driftline.errors import NonFiniteState
 from driftline.schemas.digests import shard_digest
+from driftline.schemas.dtypes import BUFFER, PARAMETER
 from driftline.schemas.layout import Layout, Piece
 from driftline.schemas.run_config import RuleConfig
 
 MASTER = "master"
-PARAMETER = "parameter"
 
 BLOCK = 24 * 1024
 """Elements updated at a time: the block's operands stay in the second-level cache between the rule's operations."""
 
 ShardDelta: TypeAlias = tuple[np.float32, FloatArray, Sequence[bool]]
 """Coefficient; gradient of the whole shard, float32, may be read-only; whether each piece of it has a gradient."""
+
+ShardBuffers: TypeAlias = tuple[FloatArray, Sequence[bool]]
+"""Payload of the whole shard, float32, of which buffers are read; whether it has a value for each piece."""
 
 
 class Shard:
@@ -105,7 +111,14 @@ class Shard:
         self._refuse_failed()
         return shard_digest(self._masters, self._moments)
 
-    def apply(self, version: int, deltas: Sequence[ShardDelta], learning_rates: Sequence[float], rho: float) -> None:
+    def apply(
+        self,
+        version: int,
+        deltas: Sequence[ShardDelta],
+        learning_rates: Sequence[float],
+        rho: float,
+        buffers: ShardBuffers | None = None,
+    ) -> None:
         """Make the next version.
 
         Args:
@@ -114,13 +127,14 @@ class Shard:
                 at all is a recorded no-op: only the version advances.
             learning_rates: one a parameter group.
             rho: damping of the rates, 0 < rho ≤ 1.
+            buffers: what the buffers become; None leaves them as they are.
 
         Raises:
             ValueError: another version is next, or an argument does not fit the layout; nothing has changed.
             NonFiniteState: the update leaves the finite numbers. The shard is lost: it refuses everything from now on.
         """
         self._refuse_failed()
-        self._check(version, deltas, learning_rates, rho)
+        self._check(version, deltas, learning_rates, rho, buffers)
         # Overflow and division by zero show in the result, which is checked; a warning would say less.
         with np.errstate(all="ignore"):
             for place, (piece, segment) in enumerate(zip(self._pieces, self._segments, strict=True)):
@@ -131,7 +145,15 @@ class Shard:
                     )
                     terms = _terms(deltas, place)
                     self._update(version, piece, segment.name, terms, self._engine.bind(kernel))
+        if buffers is not None:
+            self._take_over(*buffers)
         self._version = version
+
+    def _take_over(self, payload: FloatArray, presence: Sequence[bool]) -> None:
+        for piece, segment, present in zip(self._pieces, self._segments, presence, strict=True):
+            if segment.kind == BUFFER and present:
+                # Between arrays of one dtype numpy copies bytes, so whatever these are survives.
+                self._masters[piece.start : piece.stop] = payload[piece.start : piece.stop]
 
     def _initial(self, moment: str) -> FloatArray:
         values = np.zeros(self._masters.size, np.float32)
@@ -176,9 +198,18 @@ class Shard:
         if self._failure is not None:
             raise self._failure
 
-    def _check(self, version: int, deltas: Sequence[ShardDelta], learning_rates: Sequence[float], rho: float) -> None:
+    def _check(
+        self,
+        version: int,
+        deltas: Sequence[ShardDelta],
+        learning_rates: Sequence[float],
+        rho: float,
+        buffers: ShardBuffers | None,
+    ) -> None:
         if version != self._version + 1:
             raise ValueError(f"shard {self._index} is at version {self._version}; {version} is not the next")
+        if buffers is not None:
+            self._check_payload("buffers", *buffers)
         if not deltas:
             return
         if len(learning_rates) != len(self._groups):
@@ -186,9 +217,12 @@ class Shard:
         if not 0.0 < rho <= 1.0:
             raise ValueError(f"rho is {rho!r}, not above 0 and at most 1")
         for _, gradient, presence in deltas:
-            _require_float32("a gradient", gradient, self._masters.size)
-            if len(presence) != len(self._pieces):
-                raise ValueError(f"{len(presence)} presence flags for {len(self._pieces)} pieces")
+            self._check_payload("a gradient", gradient, presence)
+
+    def _check_payload(self, what: str, payload: FloatArray, presence: Sequence[bool]) -> None:
+        _require_float32(what, payload, self._masters.size)
+        if len(presence) != len(self._pieces):
+            raise ValueError(f"{len(presence)} presence flags for {len(self._pieces)} pieces")
 
 
 def _terms(deltas: Sequence[ShardDelta], place: int) -> list[tuple[np.float32, FloatArray | None]]:

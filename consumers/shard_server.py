@@ -14,7 +14,7 @@ from driftline.broker.topics import Stream
 from driftline.consumers.delta_check import CheckedDelta, check_delta, not_finite
 from driftline.consumers.owned import Clock, HeldDelta, OwnedPartition
 from driftline.consumers.run_state import Folded, RunState
-from driftline.consumers.shard import Shard
+from driftline.consumers.shard import Shard, ShardBuffers
 from driftline.consumers.snapshot_check import version_0
 from driftline.errors import NonFiniteState
 from driftline.schemas.codec import encode
@@ -278,7 +278,8 @@ class ShardServer:
     def _apply(self, owned: OwnedPartition, record: Version) -> list[Effect]:
         uses = [use for use in record.uses if use.kind == "delta"]
         for index, shard in owned.shards.items():
-            shard.apply(record.version, self._terms(owned, uses, index), record.learning_rates, record.rho)
+            terms, buffers = self._terms(owned, uses, index), self._buffers(owned, record, index)
+            shard.apply(record.version, terms, record.learning_rates, record.rho, buffers)
         owned.version = record.version
         for use in record.uses:
             owned.held.pop((use.group, use.clock), None)
@@ -289,6 +290,10 @@ class ShardServer:
         owned: OwnedPartition, uses: list[Use], shard: int
     ) -> list[tuple[np.float32, np.ndarray, tuple[bool, ...]]]:
         return owned.terms(uses, shard)
+
+    @staticmethod
+    def _buffers(owned: OwnedPartition, record: Version, shard: int) -> ShardBuffers | None:
+        return owned.buffers(record, shard)
 
     # -- publishing --------------------------------------------------------------------------------------------------
 

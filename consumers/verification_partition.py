@@ -139,7 +139,8 @@ class PartitionProof:
     def _apply(self, record: Version) -> None:
         uses = [use for use in record.uses if use.kind == "delta"]
         for index, shard in self.owned.shards.items():
-            shard.apply(record.version, self.owned.terms(uses, index), record.learning_rates, record.rho)
+            terms, buffers = self.owned.terms(uses, index), self.owned.buffers(record, index)
+            shard.apply(record.version, terms, record.learning_rates, record.rho, buffers)
         self.owned.version = record.version
         for use in uses:
             self.owned.held.pop((use.group, use.clock), None)

@@ -210,7 +210,8 @@ class PublishedProof:
         segment = layout.segments[piece.segment_index]
         place = layout.shard_range(record.shard)[0] + element - segment.offset
         ours = encode_fp32(self._owned.shards[record.shard].masters)
-        expected = f"element {place} = {_shown(ours, element)}"
+        unit = "element" if segment.words == segment.elements else "word"
+        expected = f"{unit} {place} = {_shown(ours, element)}"
         return segment.name, expected, _shown(record.payload, element)
 
     def _bad(self, version: int, shard: int, offset: int, problem: str, expected: str, found: str) -> None:

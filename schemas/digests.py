@@ -88,11 +88,9 @@ def shard_digest(
     return digest.digest(), masters
 
 
-def model_digest(shard_digests: Iterable[bytes], buffers: Encoded = b"") -> bytes:
-    """Return the digest of a whole state: over its shard digests in shard order, then the side buffers' bytes."""
-    digest = _joined(shard_digests)
-    digest.update(_view(buffers))
-    return digest.digest()
+def model_digest(shard_digests: Iterable[bytes]) -> bytes:
+    """Return the digest of a whole state: over its shard digests in shard order."""
+    return _joined(shard_digests).digest()
 
 
 def _joined(digests: Iterable[bytes]) -> "hashlib._Hash":

@@ -1,8 +1,12 @@
-"""Where every parameter lies in one flat float32 vector, and how that vector is cut into shards.
+"""Where every parameter and buffer lies in one flat float32 vector, and how that vector is cut into shards.
 
 Segments follow each other without gaps, in the order of the model. The vector is cut into shards of equal size (the
 last may be shorter); shard *s* lives in partition *s* mod *P*. A cut takes no notice of segments, so a shard holds
 pieces of one or more of them. Worker and server compare layouts by fingerprint, and explain a difference by name.
+
+Parameters are numbers in the vector, whatever the worker holds them in. A buffer lies there as its bytes, whole and in
+its own dtype, four to an element: an int64 counter is two elements that mean nothing as numbers. Buffers are copied and
+never computed with, and so keep every bit.
 """
 
 import hashlib
@@ -14,6 +18,7 @@ from typing import Final
 
 from driftline.errors import ConfigError
 from driftline.schemas import canonical_json, layout_problems
+from driftline.schemas.dtypes import BUFFER, BUFFER_BYTES, WORD_BYTES
 
 MAX_SHARD_ELEMENTS: Final = 240 * 1024
 """960 KiB of fp32: with its header a record stays below the default size limits of Kafka and librdkafka, 1 MB."""
@@ -23,15 +28,17 @@ _WRAPPERS: Final = frozenset({"_orig_mod", "module"})
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One parameter in the flat vector.
+    """One parameter or buffer in the flat vector.
 
     Attributes:
         name: normalised, see `normalise_name`.
         aliases: further names of the same tensor (tied weights), normalised.
-        shape: () of a scalar, (0, 4) of an empty one: kept as they are.
-        dtype: how the worker holds it; the vector is float32.
-        kind: ``parameter`` is stepped by the update rule; ``frozen`` stays as in version 0.
-        group: index of its parameter group, -1 if it is frozen and in none.
+        shape: of the tensor; () of a scalar, (0, 4) of an empty one: kept as they are.
+        dtype: how the worker holds it. Of a parameter the vector holds the float32 that its values are rounded from;
+            of a buffer its bytes, little-endian, in C order, filled up with zeros to whole elements.
+        kind: ``parameter`` is stepped by the update rule; ``frozen`` stays as in version 0; ``buffer`` is taken over
+            from one contribution of each version.
+        group: index of its parameter group; -1 of a buffer, and if it is frozen and in none.
         offset: of its first element in the vector.
     """
 
@@ -45,13 +52,20 @@ class Segment:
 
     @property
     def elements(self) -> int:
-        """Number of elements: 1 of shape (), 0 of an empty tensor."""
+        """Number of elements of the tensor: 1 of shape (), 0 of an empty one."""
         return math.prod(self.shape)
 
     @property
+    def words(self) -> int:
+        """Number of elements of the vector that it takes: those of the tensor, or as many as a buffer's bytes need."""
+        if self.kind != BUFFER:
+            return self.elements
+        return -(-self.elements * BUFFER_BYTES[self.dtype] // WORD_BYTES)
+
+    @property
     def stop(self) -> int:
-        """Offset behind the last element."""
-        return self.offset + self.elements
+        """Offset behind its last element in the vector."""
+        return self.offset + self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,11 @@ class Layout:
     def elements(self) -> int:
         """Number of elements of the vector."""
         return self.segments[-1].stop
+
+    @cached_property
+    def has_buffers(self) -> bool:
+        """Whether a version has buffers to take over from a contribution."""
+        return any(segment.kind == BUFFER and segment.words for segment in self.segments)
 
     @cached_property
     def shard_elements(self) -> int:
@@ -128,7 +147,7 @@ class Layout:
             segment = self.segments[index]
             if segment.offset >= stop:
                 break
-            if segment.elements:
+            if segment.words:
                 pieces.append(Piece(index, max(segment.offset, start) - start, min(segment.stop, stop) - start))
         return tuple(pieces)
 

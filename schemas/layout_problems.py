@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from driftline.errors import ConfigError
 from driftline.schemas import canonical_json
+from driftline.schemas.dtypes import BUFFER, BUFFER_BYTES, KINDS, PARAMETER, PARAMETER_DTYPES
 
 if TYPE_CHECKING:
     from driftline.schemas.layout import Layout, Segment
 
-DTYPES: Final = ("float32",)
-KINDS: Final = ("parameter", "frozen")
 MAX_PARTITIONS: Final = 1_000
 MAX_ELEMENTS: Final = 2**40
 """4 TiB of fp32; keeps a nonsense shape from asking for endless work."""
@@ -76,11 +75,12 @@ def _of_segment(where: str, segment: "Segment") -> Iterator[str]:
             yield f"{where}: the name {name!r} is no text, or empty"
     if not all(_is_int(size, 0, MAX_ELEMENTS) for size in segment.shape):
         yield f"{where}: shape {segment.shape!r} is not made of whole numbers from 0 to {MAX_ELEMENTS}"
-    if segment.dtype not in DTYPES:
-        yield f"{where}: dtype {segment.dtype!r} is not one of {', '.join(DTYPES)}"
+    dtypes = tuple(BUFFER_BYTES) if segment.kind == BUFFER else PARAMETER_DTYPES
+    if segment.dtype not in dtypes:
+        yield f"{where}: dtype {segment.dtype!r} is not one of {', '.join(dtypes)}"
     if segment.kind not in KINDS:
         yield f"{where}: kind {segment.kind!r} is not one of {', '.join(KINDS)}"
-    if not _is_int(segment.group, -1 if segment.kind == "frozen" else 0, 2**31):
+    if not _is_int(segment.group, 0 if segment.kind == PARAMETER else -1, -1 if segment.kind == BUFFER else 2**31):
         yield f"{where}: {segment.group!r} is no index of a parameter group"
     if not _is_int(segment.offset, 0, MAX_ELEMENTS):
         yield f"{where}: offset {segment.offset!r} is not a whole number from 0 to {MAX_ELEMENTS}"

@@ -92,7 +92,8 @@ class Version:
 
     ``learning_rates`` has one value a parameter group; ``rho`` damps moment rates; ``positions`` holds, a partition,
     the first offset behind every delta used (-1: none); ``publish`` makes it a publish point; ``states`` holds digests
-    of earlier publish points that became known since the last record.
+    of earlier publish points that became known since the last record. ``buffers_of`` is the index of the use whose
+    buffers the version takes over (-1: none, they stay as they are).
     """
 
     term: int
@@ -104,6 +105,7 @@ class Version:
     positions: tuple[int, ...]
     publish: bool
     states: tuple[StateDigest, ...]
+    buffers_of: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,10 @@ PayloadBytes: TypeAlias = bytes | memoryview | npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """One shard of one contribution. ``presence`` has one bit a segment piece of the shard, least significant first."""
+    """One shard of one contribution. ``presence`` has one bit a segment piece of the shard, least significant first.
+
+    Of parameters the payload holds the gradient; of buffers their value after the clock.
+    """
 
     digest: bytes
     group: GroupId
@@ -28,7 +31,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """One shard of the master weights at a published version. ``head`` is the ledger's head hash at that version."""
+    """One shard of the masters, weights and buffers, at a published version. ``head`` is the ledger's hash there."""
 
     digest: bytes
     version: int

@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from driftline.schemas import records
+from driftline.schemas.dtypes import BUFFER, BUFFER_BYTES, FROZEN, KINDS, PARAMETER, PARAMETER_DTYPES
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.records import AnyRecord, GroupId
 
@@ -60,20 +61,21 @@ def shapes() -> st.SearchStrategy[tuple[int, ...]]:
 
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
-    """Any valid layout of a small model."""
+    """Any valid layout of a small model: parameters, frozen ones and buffers, of any dtype."""
     drawn = draw(st.lists(shapes(), max_size=8))
     drawn.insert(draw(st.integers(0, len(drawn))), draw(st.sampled_from([(), (1,), (3, 5), (500,)])))
     segments: list[Segment] = []
     for index, shape in enumerate(drawn):
-        frozen = draw(st.booleans())
+        kind = draw(st.sampled_from(KINDS))
+        groups = {PARAMETER: st.integers(0, 2), FROZEN: st.integers(-1, 2), BUFFER: st.just(-1)}
         segments.append(
             Segment(
                 name=f"block{index}.weight",
                 aliases=(f"tied{index}.weight",) if draw(st.booleans()) else (),
                 shape=shape,
-                dtype="float32",
-                kind="frozen" if frozen else "parameter",
-                group=draw(st.integers(-1 if frozen else 0, 2)),
+                dtype=draw(st.sampled_from(tuple(BUFFER_BYTES) if kind == BUFFER else PARAMETER_DTYPES)),
+                kind=kind,
+                group=draw(groups[kind]),
                 offset=segments[-1].stop if segments else 0,
             )
         )
@@ -262,6 +264,7 @@ SAMPLES: tuple[AnyRecord, ...] = (
         positions=(17, -1, 2**40, 0),
         publish=True,
         states=_STATES,
+        buffers_of=1,
     ),
     records.Publish(term=3, parent=HASH_A, version=701, states=_STATES),
     records.Rejection(term=3, parent=HASH_A, group=GROUP, clock=9, reason="shard 3: NaN in decoder.weight"),

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from driftline.consumers.chain import Chain
 from driftline.consumers.coordinator import Coordinator, Phase
 from driftline.consumers.evidence import Evidence
@@ -18,8 +20,9 @@ from driftline.consumers.owned import OwnedPartition
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
 from driftline.producers.proposal import Offer
-from driftline.schemas.effects import Effect, SendFailed
-from driftline.schemas.records import EvaluationReport, Event, LedgerRecord, TermStart
+from driftline.schemas.effects import Effect, Received, SendFailed
+from driftline.schemas.records import Delta, EvaluationReport, Event, LedgerRecord, TermStart, Version
+from driftline.schemas.tensors import is_finite
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
 from driftline.training.session import WorkerSession
@@ -34,6 +37,7 @@ class Planted:
         cores: the state machines that have it.
         faults: kinds that bring it out, instead of what a seed says.
         crowd: three servers share one partition, an evaluator looks on, and the run is short.
+        buffers: every model has some.
         seeds: so many seeds find it.
     """
 
@@ -42,11 +46,14 @@ class Planted:
     cores: Cores
     faults: tuple[Fault, ...] | None = None
     crowd: bool = False
+    buffers: bool = False
     seeds: int = 40
 
     def plan(self, seed: int) -> Scenario:
         """Draw a scenario in which this bug has a fair chance to show."""
         plan = in_lock_step(scenario(seed, faults=self.faults))
+        if self.buffers:
+            plan = replace(plan, buffers=True)
         if self.faults is not None:
             plan = replace(plan, fault_share=0.05)
         if self.crowd:
@@ -222,6 +229,33 @@ class AppliesWhatIsThere(ShardServer):
         there = [use for use in uses if shard in owned.held.get((use.group, use.clock), {})]
         return ShardServer._terms(owned, there, shard)
 
+    @staticmethod
+    def _buffers(owned: OwnedPartition, record: Version, shard: int) -> Any:
+        if record.buffers_of < 0:
+            return None
+        use = record.uses[record.buffers_of]
+        is_there = shard in owned.held.get((use.group, use.clock), {})
+        return ShardServer._buffers(owned, record, shard) if is_there else None
+
+
+class TakesTheLastBuffers(ShardServer):
+    """Takes over the buffers that arrived last, not those of the contribution that the ledger names."""
+
+    @staticmethod
+    def _buffers(owned: OwnedPartition, record: Version, shard: int) -> Any:
+        arrived = [owned.held[use.group, use.clock][shard] for use in record.uses if use.kind == "delta"]
+        last = max(arrived, key=lambda held: held.receipt.offset, default=None)
+        return None if last is None else (last.gradient, last.presence)
+
+
+class AsksBuffersToBeFinite(ShardServer):
+    """Refuses a delta because of what its buffers would be as numbers."""
+
+    def on_delta(self, delta: Delta, received: Received) -> list[Effect]:
+        if self._state.layout is not None and not is_finite(np.frombuffer(delta.payload, "<f4")):
+            return self._refuse((delta.group, delta.clock), "not finite")
+        return super().on_delta(delta, received)
+
 
 class SkipsTheTail(ShardServer):
     """Takes a partition over at the current version without folding what was before."""
@@ -340,6 +374,8 @@ PLANTED = (
     Planted("never publishes", "9", Cores(server=server_with(shards=NeverPublishes))),
     Planted("keeps the last copy", "4", Cores(server=server_with(shards=KeepsTheLastCopy))),
     Planted("applies what is there", "4", Cores(server=server_with(shards=AppliesWhatIsThere))),
+    Planted("takes the last buffers", "4", Cores(server=server_with(shards=TakesTheLastBuffers)), buffers=True),
+    Planted("asks buffers to be finite", "3", Cores(server=server_with(shards=AsksBuffersToBeFinite)), buffers=True),
     Planted("skips the tail", "4", Cores(server=server_with(shards=SkipsTheTail)), MOVES),
     Planted("gives up receipts", "9", Cores(server=GivesUpReceipts)),
     Planted("stops shared reading", "9", Cores(server=StopsSharedReading)),

@@ -55,6 +55,17 @@ def test_every_mode_is_among_the_seeds() -> None:
     assert min(modes.values()) >= 10
 
 
+def test_models_with_buffers_are_among_the_seeds_of_every_mode() -> None:
+    plans = [scenario(seed) for seed in range(CHUNK * CHUNKS)]
+    assert {plan.config.consistency.mode for plan in plans if plan.buffers} == set(MODES)
+    assert 40 <= sum(plan.buffers for plan in plans) <= 90
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_an_undisturbed_run_with_buffers_has_those_of_one_loop_without_a_log(seed: int) -> None:
+    assert simulate(replace(_quiet(seed), buffers=True)).same_bits
+
+
 def test_a_head_that_workers_do_not_know_is_published_before_anything_is_rejected() -> None:
     """In async with a bound, workers knew version 0 alone: all they sent was too stale, and rejecting it came first."""
     names = [decision.__name__ for decision in DECISIONS]

@@ -61,7 +61,7 @@ def test_pieces_cover_every_element_once(layout: Layout) -> None:
             seen[piece.segment_index] += piece.stop - piece.start
         assert filled == stop - start
     assert position == layout.elements
-    assert seen == [owner.elements for owner in layout.segments]
+    assert seen == [owner.words for owner in layout.segments]
 
 
 @settings(max_examples=100, deadline=None)
@@ -91,6 +91,29 @@ def test_shapes_are_kept() -> None:
     assert [owner.shape for owner in back.segments][:3] == [(0, 4), (3, 5), ()]
     assert MODEL.pieces(2) == (Piece(1, 0, 1), Piece(2, 1, 2), Piece(4, 2, 7))
     assert {p.segment_index for s in range(MODEL.shard_count) for p in MODEL.pieces(s)} == {1, 2, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "words"),
+    [
+        ("bool", (5,), 2),
+        ("uint8", (2, 2), 1),
+        ("int64", (), 2),
+        ("float16", (3,), 2),
+        ("bfloat16", (1,), 1),
+        ("float32", (3, 5), 15),
+        ("float64", (3,), 6),
+        ("complex128", (), 4),
+        ("int64", (0, 4), 0),
+    ],
+)
+def test_a_buffer_takes_as_many_elements_as_its_bytes_need(dtype: str, shape: tuple[int, ...], words: int) -> None:
+    """Parameters take one an element, whatever the worker holds them in: the vector has their float32."""
+    buffer = segment("buffer", shape, 3, dtype=dtype, kind="buffer", group=-1)
+    layout = Layout((segment("weight", (3,), 0, dtype="bfloat16"), buffer), 1)
+    assert (buffer.words, buffer.stop, layout.elements) == (words, 3 + words, 3 + words)
+    assert layout.has_buffers == (words > 0)
+    assert not MODEL.has_buffers
 
 
 @pytest.mark.parametrize("shard", [-1, 4])
@@ -132,8 +155,17 @@ CHANGES: list[tuple[Any, list[str]]] = [
     (lambda raw: raw["segments"][1].update(shape=[True]), ["segment 1 ('encoder.weight'): shape (True,) is not"]),
     (lambda raw: raw["segments"][1].update(shape=[2**41]), ["segment 1 ('encoder.weight'): shape (2199023255552,)"]),
     (lambda raw: raw["segments"][6].update(shape=[2**20, 2**21]), ["2199023255577 elements are more than"]),
-    (lambda raw: raw["segments"][1].update(dtype="float16"), ["'float16' is not one of float32"]),
-    (lambda raw: raw["segments"][1].update(kind="buffer"), ["kind 'buffer' is not one of parameter, frozen"]),
+    (lambda raw: raw["segments"][1].update(dtype="int64"), ["'int64' is not one of float32, bfloat16, float16"]),
+    (lambda raw: raw["segments"][1].update(kind="moment"), ["kind 'moment' is not one of parameter, frozen, buffer"]),
+    (lambda raw: raw["segments"][1].update(kind="buffer"), ["'encoder.weight'): 0 is no index of a parameter group"]),
+    (
+        lambda raw: raw["segments"][5].update(kind="buffer", dtype="qint8"),
+        ["segment 5 ('mean'): dtype 'qint8' is not one of bool, int8,"],
+    ),
+    (
+        lambda raw: raw["segments"][5].update(kind="buffer", dtype="int64"),
+        ["segment 6 ('empty.last'): offset 25, not 27; it overlaps the one before"],
+    ),
     (lambda raw: raw["segments"][1].update(group=-1), ["-1 is no index of a parameter group"]),
     (lambda raw: raw["segments"][5].update(group=-2), ["-2 is no index of a parameter group"]),
     (lambda raw: raw["segments"][1].update(name=""), ["segment 1 (''): the name '' is no text, or empty"]),

@@ -87,6 +87,7 @@ class Ledger:
             positions=(-1,) * 4,
             publish=True,
             states=states,
+            buffers_of=-1,
         )
 
 

@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One delta of a sum: coefficient, whole gradient, and which segments have one."""
+    """One delta of a sum: coefficient, whole gradient with values of buffers, and which segments have one."""
 
     coefficient: np.float32
     flat: FloatArray
@@ -41,7 +41,7 @@ class Digests:
 
 
 class PlainModel:
-    """Masters and moments of all elements, at one version."""
+    """Masters, buffers among them, and moments of all elements, at one version."""
 
     def __init__(self, one: "Problem") -> None:
         self._layout = one.layout
@@ -51,11 +51,14 @@ class PlainModel:
         self.moments = {name: np.zeros_like(self.masters) for name in self._rule.moments(self._groups)}
         self._steps: list[StepState] = [self._rule.start() for _ in one.layout.segments]
 
-    def apply(self, terms: Sequence[Term], rates: Sequence[float], rho: float) -> None:
-        """Make the next version, with one learning rate a parameter group."""
+    def apply(self, terms: Sequence[Term], rates: Sequence[float], rho: float, buffers_of: Term | None = None) -> None:
+        """Make the next version, with one learning rate a parameter group, and the buffers of one term."""
         for place, segment in enumerate(self._layout.segments):
-            if any(term.presence[place] for term in terms):
-                part = slice(segment.offset, segment.stop)
+            part = slice(segment.offset, segment.stop)
+            if segment.kind == "buffer":
+                if buffers_of is not None and buffers_of.presence[place]:
+                    self.masters[part] = buffers_of.flat[part]
+            elif any(term.presence[place] for term in terms):
                 self._step(place, segment, self._sum(terms, place, part), rates[segment.group], rho)
 
     @staticmethod

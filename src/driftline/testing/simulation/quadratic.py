@@ -1,5 +1,7 @@
 """What the simulated workers train: a tiny quadratic whose gradient depends on seed, worker, batch and model alone.
 
+With buffers, each worker's are its own function of the version that it builds on, and few of their bytes are numbers.
+
 ``expected_digest`` trains it in one loop, without a log, a ledger or a server: what every undisturbed or merely
 disturbed run must arrive at, to the bit.
 """
@@ -35,29 +37,57 @@ class Problem:
 
     def gradient(self, worker: str, cursor: int, flat: FloatArray) -> Gradient:
         """Return the gradient of batch ``cursor`` of a worker at ``flat``; some segments are absent now and then."""
-        rng = self._rng(worker, cursor)
-        pull = np.subtract(flat, rng.standard_normal(self.layout.elements, dtype=np.float32))
-        presence = [bool(rng.random() < 0.85) for _ in self.layout.segments]  # noqa: PLR2004 - often, not always
-        for segment, present in zip(self.layout.segments, presence, strict=True):
+        rng, trained = self._rng(worker, cursor), self.layout.segments[: len(SEGMENTS)]
+        pull = flat.copy()
+        parameters = pull[: trained[-1].stop]
+        np.subtract(parameters, rng.standard_normal(parameters.size, dtype=np.float32), out=parameters)
+        presence = [bool(rng.random() < 0.85) for _ in trained]  # noqa: PLR2004 - often, not always
+        for segment, present in zip(trained, presence, strict=True):
             if not present:
                 pull[segment.offset : segment.stop] = 0.0
         weight = float(rng.integers(0, 9))  # sometimes none at all
-        return Gradient(flat=pull, presence=presence, weight=weight, loss=float(rng.random()), cursor=cursor)
+        loss = float(rng.random())
+        self._change_buffers(pull[parameters.size :], rng)
+        presence += [True] * (len(self.layout.segments) - len(trained))
+        return Gradient(flat=pull, presence=presence, weight=weight, loss=loss, cursor=cursor)
+
+    @staticmethod
+    def _change_buffers(words: FloatArray, rng: np.random.Generator) -> None:
+        """Count the batches, as BatchNorm does, and put random bits into everything else."""
+        if words.size:
+            words[:2].view("<i8")[:] += 1
+            words[2:].view("<u4")[:] = rng.integers(0, 2**32, words.size - 2, dtype=np.uint32)
 
     def _rng(self, worker: str, cursor: int) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, zlib.crc32(worker.encode()), cursor])
 
 
-def problem(config: RunConfig, elements: int) -> Problem:
-    """Cut ``elements`` parameters into three segments, the last one in a parameter group of its own if there is one."""
+SEGMENTS = "abc"
+
+BUFFERS = (("count", "int64", ()), ("mean", "float32", (3,)), ("mask", "uint8", (2, 4)))
+"""Name, dtype and shape of each."""
+
+
+def problem(config: RunConfig, elements: int, *, buffers: bool = False) -> Problem:
+    """Cut ``elements`` parameters into three segments, the last one in a parameter group of its own if there is one.
+
+    Args:
+        config: of the run.
+        elements: of the parameters.
+        buffers: whether `BUFFERS` follow them.
+    """
     cuts = [0, elements // 2, elements - elements // 4, elements]
     last_group = len(config.rule.groups) - 1
-    segments = tuple(
+    segments = [
         Segment(name, (), (stop - start,), "float32", "parameter", last_group if name == "c" else 0, start)
-        for name, start, stop in zip("abc", cuts[:-1], cuts[1:], strict=True)
-    )
-    masters = np.random.default_rng(config.seed).standard_normal(elements, dtype=np.float32)
-    return Problem(config, Layout(segments, config.partitions), masters)
+        for name, start, stop in zip(SEGMENTS, cuts[:-1], cuts[1:], strict=True)
+    ]
+    for name, dtype, shape in BUFFERS if buffers else ():
+        segments.append(Segment(name, (), shape, dtype, "buffer", -1, segments[-1].stop))
+    layout = Layout(tuple(segments), config.partitions)
+    masters = np.zeros(layout.elements, np.float32)
+    masters[:elements] = np.random.default_rng(config.seed).standard_normal(elements, dtype=np.float32)
+    return Problem(config, layout, masters)
 
 
 def expected_digest(one: Problem, workers: Iterable[str]) -> bytes:
@@ -67,7 +97,9 @@ def expected_digest(one: Problem, workers: Iterable[str]) -> bytes:
     for cursor in range(one.config.steps):
         gradients = {name: one.gradient(name, cursor, model.masters) for name in names}
         factor = one.config.schedule.factor(cursor + 1, one.config.steps)
-        model.apply(_terms(gradients), [factor * group["lr"] for group in one.config.rule.groups], 1.0)
+        terms = _terms(gradients)
+        rates = [factor * group["lr"] for group in one.config.rule.groups]
+        model.apply(terms, rates, 1.0, terms[0] if terms else None)
     return model.digests().model
 
 

@@ -55,7 +55,8 @@ class ReferenceModel:
         if delta.elements != stop - start or not verify_digest(run, landed.value or b"", delta):
             return
         gradient = decode_fp32(delta.payload, delta.elements)
-        if not np.isfinite(gradient).all():
+        numbers = [piece for piece in layout.pieces(shard) if layout.segments[piece.segment_index].kind != "buffer"]
+        if not all(np.isfinite(gradient[piece.start : piece.stop]).all() for piece in numbers):
             self.not_finite.add((delta.group, delta.clock))
             return
         presence = unpack_presence(delta.presence, len(layout.pieces(shard)))
@@ -76,7 +77,9 @@ class ReferenceModel:
         self._coefficients(record, used)
         for use in record.uses:
             require(use.kind == "delta" or use.coefficient == 0.0, "a skip has a coefficient")
-        self._model.apply([self._term(use) for use in used], record.learning_rates, record.rho)
+        self._whose_buffers(record)
+        buffers_of = None if record.buffers_of < 0 else self._term(record.uses[record.buffers_of])
+        self._model.apply([self._term(use) for use in used], record.learning_rates, record.rho, buffers_of)
         self._positions(record)
         self.states.append(State(self._model.masters.copy(), self._model.digests()))
 
@@ -90,6 +93,17 @@ class ReferenceModel:
             require(use.coefficient == right, f"coefficient {use.coefficient}, not {right}")
         rho = share / total if used else 1.0
         require(record.rho == rho, f"rho {record.rho}, not {rho}")
+
+    def _whose_buffers(self, record: Version) -> None:
+        """A version names the least stale contribution that counts, the first of equals; without buffers none."""
+        chosen = -1
+        for index, use in enumerate(record.uses):
+            counts = use.kind == "delta" and use.weight > 0 and use.coefficient != 0.0
+            if counts and (chosen < 0 or use.staleness < record.uses[chosen].staleness):
+                chosen = index
+        if all(segment.kind != "buffer" for segment in self._layout.segments):
+            chosen = -1
+        require(record.buffers_of == chosen, f"buffers of contribution {record.buffers_of}, not {chosen}")
 
     def _term(self, use: Use) -> Term:
         copies = self.copies.get((use.group, use.clock), {})

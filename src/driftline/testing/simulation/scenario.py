@@ -45,6 +45,9 @@ LOSSY_SHARE = 0.6
 MORE_STEPS = (14, 6, 3, 0)
 """Versions that a run with 1, 2, 3, 4 workers makes more, so that every seed has 500 events."""
 
+BUFFERS_SHARE = 0.3
+"""Of the seeds: those whose model has buffers."""
+
 MIN_KINDS = 4
 
 
@@ -54,6 +57,7 @@ class Scenario:
 
     Attributes:
         disturbed_events: events before the faults end; fewer if the run is over sooner.
+        buffers: whether the model has buffers.
         faults: kinds that may happen; at least `MIN_KINDS` of them do.
         fault_share: faults for each event.
         prompt: probability that a send is in the log at once.
@@ -64,6 +68,7 @@ class Scenario:
     workers: int
     evaluators: int
     elements: int
+    buffers: bool
     config: RunConfig
     disturbed_events: int
     faults: tuple[Fault, ...]
@@ -111,6 +116,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         workers=workers,
         evaluators=rng.choice((0, 0, 1)),
         elements=rng.choice((5, 37, 37, 64)),
+        buffers=seeded(("buffers", seed)).random() < BUFFERS_SHARE,
         config=config,
         disturbed_events=events if events is not None else rng.randint(500, 1200),
         faults=drawn if faults is None else faults,

@@ -47,7 +47,7 @@ class World:
         self.scenario = scenario
         self.rng = seeded(("world", scenario.seed))
         self.cores = cores
-        self.problem = problem(scenario.config, scenario.elements)
+        self.problem = problem(scenario.config, scenario.elements, buffers=scenario.buffers)
         self.promises = Promises(self.problem)
         self.log = RunLog(scenario.config.name, scenario.config.partitions, self._landed)
         self.outbox = Outbox(self.log, self.rng, scenario.prompt)
