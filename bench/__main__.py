@@ -11,11 +11,16 @@ from pathlib import Path
 from bench.broker_ready import broker_ready
 from bench.conditions import conditions
 from bench.coordinator import coordinator_speed
+from bench.help_time import help_seconds
+from bench.memory import server_memory
+from bench.overhead import header_overhead
 from bench.path import path_ratio
 from bench.rules import rule_speed
+from bench.throughput import gradients_per_s
 from bench.verify import verify_over_raw
 from driftline.broker.embedded import EmbeddedBroker
 
+SHARDS = (1, 4, 16)
 LATEST = Path(__file__).parent / "latest.json"
 
 
@@ -31,14 +36,22 @@ def main() -> None:
         print(f"starting the embedded Kafka {arguments.starts} times …", flush=True)
         results |= broker_ready(Path(folder) / "ready", arguments.starts)
         with EmbeddedBroker(Path(folder) / "path") as broker:
-            print(f"4 full shards through the log and back, {arguments.rounds} rounds a side …", flush=True)
-            results |= path_ratio(broker.bootstrap_servers, shards=4, rounds=arguments.rounds)
+            for shards in SHARDS:
+                print(f"{shards} full shards through the log and back, {arguments.rounds} rounds a side …", flush=True)
+                results |= path_ratio(broker.bootstrap_servers, shards=shards, rounds=arguments.rounds)
+            print("gradients a second of 1 to 4 workers …", flush=True)
+            results |= gradients_per_s(broker.bootstrap_servers, versions=arguments.rounds)
+            print("what of an update is not tensor …", flush=True)
+            results |= header_overhead(broker.bootstrap_servers, versions=arguments.rounds)
+            print("memory of a server with 25 million parameters …", flush=True)
+            results |= server_memory(broker.bootstrap_servers, versions=5)
             print(f"a run of 30 versions verified, {arguments.proofs} times a side …", flush=True)
             results |= verify_over_raw(broker.bootstrap_servers, shards=4, versions=30, rounds=arguments.proofs)
     print("update rules, in turns with torch.optim on one thread …", flush=True)
     results |= rule_speed()
     print("coordinators over 4 and 256 workers, the pure core alone …", flush=True)
     results |= coordinator_speed()
+    results |= help_seconds()
     document = {**results, "conditions": conditions(vars(arguments))}
     LATEST.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     for name, value in results.items():

@@ -53,7 +53,10 @@ def _summary(shards: int, raw_s: list[float], ours_s: list[float]) -> dict[str, 
     megabytes = 2 * shards * 4 * MAX_SHARD_ELEMENTS / 1e6  # there and back
     ratios = [raw / ours for raw, ours in zip(raw_s, ours_s, strict=True)]
     low, _, high = statistics.quantiles(ratios, n=4)
+    raw_p99, ours_p99 = (statistics.quantiles(side, n=100)[98] for side in (raw_s, ours_s))
     return {
+        f"freshness_ratio_{shards}_p50": statistics.median(raw_s) / statistics.median(ours_s),
+        f"freshness_ratio_{shards}_p99": raw_p99 / ours_p99,
         f"path_ratio_{shards}": statistics.median(ratios),
         f"path_ratio_{shards}_p25": low,
         f"path_ratio_{shards}_p75": high,

@@ -30,9 +30,14 @@ class Offer:
 class Proposed:
     """A proposal as sent: its snapshots, the event, and the keys to clear if another one is chosen."""
 
-    run: bytes
+    record: Proposal
     snapshots: tuple[Send, ...]
     event: Send
+
+    @property
+    def run(self) -> bytes:
+        """UUID that the run has if this proposal is chosen."""
+        return self.record.run
 
     def tombstones(self) -> list[Send]:
         """Return the records that let compaction drop the snapshots."""
@@ -55,7 +60,7 @@ def propose(offer: Offer, run: bytes, worker: str, incarnation: bytes) -> Propos
         layout=offer.layout.to_json(),
         shards=tuple(digests),
     )
-    return Proposed(run, tuple(sends), Send(Stream.EVENTS, 0, encode(proposal)))
+    return Proposed(proposal, tuple(sends), Send(Stream.EVENTS, 0, encode(proposal)))
 
 
 def _snapshot(offer: Offer, run: bytes, shard: int) -> tuple[npt.NDArray[np.uint8], bytes, bytes]:

@@ -13,6 +13,7 @@ from enum import Enum
 
 from driftline.broker.topics import Stream
 from driftline.consumers import policy
+from driftline.consumers.decisions import proposal_problems
 from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
 from driftline.consumers.run_state import Folded, Group
@@ -133,6 +134,10 @@ class WorkerSession:
         if self.phase is not Phase.OPENING or self.state.start is not None or self._proposed is not None:
             return []
         self._proposed = propose(self.offer, self._run_uuid, self.name, self.incarnation)
+        problems = proposal_problems(self._proposed.record)
+        if problems:  # every coordinator would drop it without a word to us
+            listing = "\n".join(f"  {problem}" for problem in problems)
+            return [Finish("refused", f"nothing can be trained with these settings:\n{listing}")]
         return [*self._proposed.snapshots, self._proposed.event]
 
     def _on_ledger(self, folded: Folded) -> list[Effect]:

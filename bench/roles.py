@@ -1,0 +1,82 @@
+"""Servers and workers of a benchmark: processes of their own as in a real run, without torch and without computing."""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+
+import numpy as np
+
+from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.topics import run_topics
+from driftline.consumers.serving import serve
+from driftline.producers.deltas import Gradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.run_config import RunConfig
+from driftline.training.running import Running
+from driftline.training.session import WorkerSession
+
+PARTITIONS = 4
+WAIT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run of one flat tensor: where, its settings, and how many elements it has."""
+
+    bootstrap_servers: str
+    config: RunConfig
+    elements: int
+
+    def offer(self) -> Offer:
+        """Return what its workers propose."""
+        layout = Layout((Segment("weight", (), (self.elements,), "float32", "parameter", 0, 0),), PARTITIONS)
+        return Offer(config=self.config, layout=layout, masters=np.zeros(self.elements, np.float32))
+
+    def create(self) -> None:
+        """Create its topics."""
+        admin = KafkaBroker(KafkaSettings(self.bootstrap_servers)).admin()
+        admin.create(run_topics(self.config.name, PARTITIONS))
+        admin.close()
+
+
+@contextmanager
+def server_and_workers(job: Job) -> Iterator[BaseProcess]:
+    """Run a server and the workers that the job asks for; yield the server's process, and end all of them behind."""
+    context = multiprocessing.get_context("spawn")
+    job.create()
+    server = context.Process(target=_serve, args=(job,), daemon=True)
+    names = [f"worker-{number}" for number in range(1, job.config.workers + 1)]
+    workers = [context.Process(target=_work, args=(job, name), daemon=True) for name in names]
+    try:
+        for process in (server, *workers):
+            process.start()
+        yield server
+    finally:
+        for process in (*workers, server):
+            process.terminate()
+            process.join(WAIT_S)
+
+
+def _serve(job: Job) -> None:
+    serve(KafkaBroker(KafkaSettings(job.bootstrap_servers)), job.config.name, "server-1", stop=threading.Event())
+
+
+def _work(job: Job, name: str) -> None:
+    """Contribute one and the same gradient as often as the rule allows, until the run ends."""
+    offer = job.offer()
+    flat = np.random.default_rng(len(name)).standard_normal(job.elements, np.float32)
+    session = WorkerSession(name, os.urandom(16), offer, os.urandom(16))
+    broker = KafkaBroker(KafkaSettings(job.bootstrap_servers))
+    with Running(broker, job.config.name, session, name) as running:
+        stop = threading.Event()
+        while True:
+            model = running.asking(session.may_start, stop=stop, timeout_s=WAIT_S, whom=session.waiting_for)
+            if model is None:
+                return
+            gradient = Gradient(flat=flat, presence=[True], weight=1.0, loss=0.0, cursor=session.pace)
+            running.telling(lambda: session.contribute(model, gradient))  # noqa: B023 - called at once
