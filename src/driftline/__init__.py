@@ -4,14 +4,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from driftline.api import Optimizer
+    from driftline.errors import DriftlineError, RunEnded
     from driftline.training.task import Task
 
-__all__ = ["Task", "__version__"]
+__all__ = ["DriftlineError", "Optimizer", "RunEnded", "Task", "__version__"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "DriftlineError": "driftline.errors",
+    "Optimizer": "driftline.api",
+    "RunEnded": "driftline.errors",
+    "Task": "driftline.training.task",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Give `Task` to those who write one; ``driftline --help`` has no use for it."""
-    if name == "Task":
-        return import_module("driftline.training.task").Task
+    """Import a name when it is asked for: servers and ``driftline --help`` have no use for torch."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,126 @@
+"""The Python interface: what `driftline.NAME` is. It puts settings together; the work is done in the layers below."""
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn, optim
+
+from driftline.broker.embedded.paths import default_home
+from driftline.broker.port import Broker
+from driftline.config.connection import Reached, read_connection
+from driftline.config.loading import find_file, load_run_settings
+from driftline.config.loading import load as load_choice
+from driftline.config.problems import Problems
+from driftline.errors import ConfigError
+from driftline.telemetry import configure_logging
+from driftline.training.optimizer import ScriptOptimizer
+from driftline.training.run_url import RunUrl, read_run_url
+from driftline.training.worker_names import VARIABLE
+
+_OPTION = re.compile(r"^--([a-z-]+)")
+
+
+class Optimizer(ScriptOptimizer):
+    """Makes a script a worker of a run: wraps its torch optimizer, in one changed line.
+
+    ``driftline.Optimizer(torch.optim.AdamW(model.parameters()), model, "kafka://localhost:9092/my-run")``
+
+    The constructor waits for the run to start and loads its newest version into the model. Everything else is as with
+    the torch optimizer: ``backward()``, ``step()``, ``zero_grad()``. docs/optimizer.md says what else works, and how.
+
+    Args:
+        torch_optimizer: new, over parameters of ``model``; read once, never stepped.
+        model: whole; what the optimizer does not hold of it stays as in version 0.
+        url: ``kafka://host:9092/my-run``; ``kafka:///my-run`` takes Kafka's address from the configuration.
+        worker: name of this worker; by default ``$DRIFTLINE_WORKER``, or that of the machine with a number.
+        timeout: seconds that one wait for others may take, above 0.
+        kafka: properties of the Kafka clients, as librdkafka names them.
+        config: a TOML file; by default the one of ``$DRIFTLINE_CONFIG``, or ``driftline.toml`` where the script runs.
+        broker: used instead of a Kafka; for tests.
+        settings: of the run, by the names of the options (``workers``, ``mode``, ``staleness``, ``steps`` …). What
+            neither they, the environment nor the file say is taken over from a run that exists; a new one waits for one
+            worker and has no end.
+
+    Raises:
+        UsageError: an argument cannot be, or the name is another process's.
+        ConfigError: lists everything about model, optimizer and settings that cannot be, with the place.
+        RunRefused: the run has other settings or another model; says which.
+        WaitTimeout: the run did not start in time; says for whom it waited.
+        BrokerError: Kafka is not there, or refuses to work with us.
+    """
+
+    def __init__(
+        self,
+        torch_optimizer: optim.Optimizer,
+        model: nn.Module,
+        url: str,
+        *,
+        worker: str | None = None,
+        timeout: float = 600.0,
+        kafka: Mapping[str, str] | None = None,
+        config: str | os.PathLike[str] | None = None,
+        broker: Broker | None = None,
+        **settings: Any,
+    ) -> None:
+        be_heard()
+        where = read_run_url(url)
+        file = find_file(None if config is None else os.fspath(config), os.environ)
+        chosen = _run_settings(where.run, settings, file)
+        using = ExitStack()
+        try:
+            reached = _Given(broker, "memory") if broker else _reach(where, kafka or {}, file, using)
+            super().__init__(
+                torch_optimizer,
+                model,
+                reached.broker,
+                chosen,
+                place=f"kafka://{reached.bootstrap_servers}/{where.run}",
+                worker=worker or os.environ.get(VARIABLE) or None,
+                timeout_s=timeout,
+                using=using,
+            )
+        except BaseException:
+            using.close()
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A broker that a test brings, in the place of a `Reached` one."""
+
+    broker: Broker
+    bootstrap_servers: str
+
+
+def be_heard() -> None:
+    """Send driftline's log to stderr unless the script, or whoever runs it, has set up logging."""
+    if not logging.getLogger("driftline").hasHandlers():
+        configure_logging()
+
+
+def _run_settings(run: str, said: Mapping[str, Any], file: Path | None) -> Any:
+    try:
+        return load_run_settings(run, said, environment=os.environ, file=file)
+    except ConfigError as error:
+        raise ConfigError([_OPTION.sub(_keyword, problem) for problem in error.problems]) from None
+
+
+def _keyword(option: "re.Match[str]") -> str:
+    return option[1].replace("-", "_")
+
+
+def _reach(where: RunUrl, properties: Mapping[str, str], file: Path | None, using: ExitStack) -> Reached:
+    """Return the Kafka of an address, with the properties that arguments, environment and file give."""
+    problems = Problems()
+    options: dict[str, Any] = {"kafka_properties": [f"{name}={value}" for name, value in properties.items()]}
+    if where.bootstrap_servers is not None:
+        options["bootstrap_servers"] = where.bootstrap_servers
+    connection = read_connection(load_choice(options, os.environ, file, problems), default_home(), problems)
+    problems.check()
+    return using.enter_context(connection.running())

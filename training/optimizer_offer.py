@@ -1,0 +1,108 @@
+"""What a script brings to a run: its model, the rule of its optimizer, and the settings that somebody chose."""
+
+from dataclasses import replace
+
+from torch import nn, optim
+
+from driftline.consumers.run_state import RunState
+from driftline.errors import ConfigError, UsageError
+from driftline.producers.proposal import Offer
+from driftline.schemas.layout import Layout
+from driftline.schemas.run_config import RunConfig
+from driftline.training.adopting import OPTIONS, adopted
+from driftline.training.model_layout import describe, flatten_parameters
+from driftline.training.run_settings import RunSettings
+
+WORKERS = 1
+"""Whom a run of scripts waits for unless somebody says: nobody but the script that begins it."""
+
+NO_END = 0
+"""Steps of a run of scripts unless somebody says: it lasts as long as their own loops."""
+
+
+def check_arguments(torch_optimizer: object, model: object) -> None:
+    """Return if these can be wrapped.
+
+    Raises:
+        UsageError: says what is wrong, and what to give instead.
+    """
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"the model is a {type(model).__name__}, not a torch.nn.Module")
+    if not isinstance(torch_optimizer, optim.Optimizer):
+        raise UsageError(
+            f"the first argument is a {type(torch_optimizer).__name__}, not a torch optimizer; write "
+            f"driftline.Optimizer(torch.optim.AdamW(model.parameters()), model, …)"
+        )
+    if any("initial_lr" in group for group in torch_optimizer.param_groups):
+        raise UsageError(
+            "the torch optimizer has a learning rate scheduler already, which may have changed its rates; make the "
+            "driftline.Optimizer first, and then a scheduler of it"
+        )
+
+
+class Offers:
+    """Makes the offers of one script. The rule is read once: what is shown in ``param_groups`` later is the run's.
+
+    Args:
+        model: whole.
+        optimizer: new, over parameters of the model.
+        settings: see `ScriptOptimizer`.
+
+    Raises:
+        ConfigError: lists everything that cannot be trained, by name.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: optim.Optimizer, settings: RunSettings) -> None:
+        self.settings = _of_a_script(settings)
+        self._model = model
+        self._layout, self._rule = describe(model, optimizer, self.settings.partitions)
+        self._chosen = OPTIONS if settings.chosen is None else settings.chosen
+        check_local(self._config())
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of the model's layout, whatever the run's partitions are."""
+        return Layout(self._layout.segments, 1).fingerprint()
+
+    def __call__(self, state: RunState) -> Offer:
+        """Return what to start the run with, and what it must fit."""
+        config = self._config()
+        if state.config is not None:
+            config = adopted(config, state.config, self._chosen)
+        check_local(config)
+        layout = Layout(self._layout.segments, config.partitions)
+        return Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
+
+    def _config(self) -> RunConfig:
+        return self.settings.freeze(self._rule, samples=0, batch_size=0)
+
+
+def check_local(config: RunConfig) -> None:
+    """Return if a script can do what a worker of this run does in one clock.
+
+    Raises:
+        ConfigError: it cannot; says why.
+    """
+    problems = []
+    if config.local.steps > 1:
+        problems.append(
+            f"local_steps: {config.local.steps}, but a script makes its own steps; only tasks have local ones"
+        )
+    if config.local.clock_s:
+        problems.append(f"clock: {config.local.clock_s:g} s, but a script decides itself how long a step takes; give 0")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _of_a_script(settings: RunSettings) -> RunSettings:
+    if settings.epochs is not None:
+        problem = (
+            "epochs: how many samples a script reads is not known here; give steps, or let its loop say when to end"
+        )
+        raise ConfigError([problem])
+    chosen = OPTIONS if settings.chosen is None else settings.chosen
+    return replace(
+        settings,
+        workers=settings.workers if "workers" in chosen else WORKERS,
+        steps=settings.steps if "steps" in chosen else NO_END,
+    )

@@ -1,0 +1,229 @@
+"""A script's membership of a run: it joins, contributes, waits for the next version, and joins again if it must.
+
+The script computes; Kafka sits on a thread of its own (`Running`). Everything here is called on the script's thread.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from driftline.broker.port import Broker
+from driftline.consumers.follower import Model
+from driftline.consumers.run_state import RunState
+from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
+from driftline.producers.deltas import Gradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.effects import Effect, Finish
+from driftline.schemas.layout import Layout
+from driftline.training.outcome import check_finish
+from driftline.training.reading import read_ledger
+from driftline.training.running import Running
+from driftline.training.session import WorkerSession
+
+log = logging.getLogger(__name__)
+
+MakeOffer = Callable[[RunState], Offer]
+"""What a script would start the run with, and what the run must fit, given what the ledger holds already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a worker leaves behind.
+
+    Attributes:
+        undelivered: records that Kafka did not acknowledge.
+        unsettled: contributions that the ledger had not decided on.
+    """
+
+    undelivered: int
+    unsettled: int
+
+
+class Participation:
+    """One worker of a run, from `join` to `close`.
+
+    Args:
+        broker: where the run's topics are.
+        run: the run's name.
+        worker: its name.
+        make_offer: called at the start, and again if another worker's run turns out to have been first.
+        timeout_s: seconds to wait for others before giving up, each time.
+    """
+
+    def __init__(self, broker: Broker, run: str, worker: str, make_offer: MakeOffer, timeout_s: float) -> None:
+        self.worker = worker
+        self._broker = broker
+        self._run = run
+        self._make_offer = make_offer
+        self._timeout_s = timeout_s
+        self._stop = threading.Event()
+        self._began_s = time.monotonic()
+        self._waited_s = 0.0
+        self._knew_run = False
+        self._session, self._running = self._begin(gives_way=False)
+
+    def _begin(self, *, gives_way: bool) -> tuple[WorkerSession, Running]:
+        state = read_ledger(self._broker, self._run)
+        self._knew_run = state.start is not None
+        if state.worker_group(self.worker) is not None and not gives_way:
+            log.warning("run %s has a member called %s already; this process takes its place", self._run, self.worker)
+        offer = self._make_offer(state)
+        session = WorkerSession(self.worker, os.urandom(16), offer, os.urandom(16), gives_way=gives_way)
+        running = Running(self._broker, self._run, session, self.worker)
+        return session, running.__enter__()
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def look(self) -> RunState:
+        """Return the fold of the ledger. It moves on: read single values only."""
+        return self._session.state
+
+    def newest(self) -> Model | None:
+        """Return the newest complete version, whatever the rule says."""
+        return self._running.glance(lambda: self._session.reader.follower.newest)
+
+    def startable(self) -> Model | None:
+        """Return the version that a clock may be started on right now, if any."""
+        self._running.check()
+        return self._running.glance(self._session.may_start)
+
+    @property
+    def unsettled(self) -> int:
+        """How many of our clocks the ledger has not decided on."""
+        return self._running.glance(self._count_unsettled)
+
+    # -- clocks ------------------------------------------------------------------------------------------------------
+
+    def next_model(self) -> Model | None:
+        """Wait until the rule lets a clock be started; None when the run has ended.
+
+        Raises:
+            WaitTimeout: not within the time; says for whom it waited.
+            MemberRemoved: another process has taken this worker's name.
+            RunRefused: the run has other settings or another model; says which.
+            RunError: the run ended with a failure.
+            IntegrityError: the log contradicts itself.
+            BrokerError: Kafka refuses to work with us.
+        """
+        while True:
+            model = self._wait(self._session.may_start, self._timeout_s)
+            finish = self._running.finished
+            if model is not None or finish is None:
+                return model
+            if not self._may_go_on(finish):
+                return None
+            self._close_running()
+            self._session, self._running = self._begin(gives_way=self._session.may_return)
+
+    def contribute(self, model: Model, gradient: Gradient) -> bool:
+        """Spend a clock on a gradient that was computed on ``model``; False if the run or our membership is over."""
+        return self._spend(lambda: self._session.contribute(model, gradient))
+
+    def skip(self, model: Model, cursor: int, reason: str) -> bool:
+        """Spend a clock without a gradient; False as for `contribute`."""
+        return self._spend(lambda: self._session.skip(model, cursor, reason))
+
+    def _spend(self, effects: Callable[[], Iterable[Effect]]) -> bool:
+        spent = False
+
+        def spend() -> Iterable[Effect]:
+            nonlocal spent
+            if self._session.finished is not None or self._session.group is None:
+                return []  # over, or removed, while the script computed
+            spent = True
+            return effects()
+
+        self._running.check()
+        self._session.waiting_share = self._waited_s / max(time.monotonic() - self._began_s, 1e-9)
+        self._running.telling(spend)
+        return spent
+
+    def _wait(self, question: Callable[[], Model | None], timeout_s: float) -> Model | None:
+        from_s = time.monotonic()
+        try:
+            return self._running.asking(question, stop=self._stop, timeout_s=timeout_s, whom=self._session.waiting_for)
+        finally:
+            self._waited_s += time.monotonic() - from_s
+
+    def _may_go_on(self, finish: Finish) -> bool:
+        """Whether a new incarnation shall begin; False at a good end of the run, an error at any other."""
+        if self._session.may_return:
+            log.warning("%s; it joins again", finish.failure)
+            return True
+        if finish.reason == "refused" and not self._knew_run:
+            return True  # another worker's proposal was chosen: its run decides what we did not choose ourselves
+        try:
+            check_finish(finish)
+        except MemberRemoved as error:
+            raise MemberRemoved(
+                f"{error}. Another process is at work under this name: a run knows its workers by name, so give each "
+                f"process its own"
+            ) from None
+        return False
+
+    # -- closing -----------------------------------------------------------------------------------------------------
+
+    def close(self, settle_s: float) -> Left:
+        """Leave the run; wait up to ``settle_s`` seconds for what is under way to be decided on. Idempotent."""
+        unsettled = 0
+        if self._running.finished is None and not self._stop.is_set():
+            self._stop.set()
+            unsettled = self._settle(settle_s)
+        self._close_running()
+        return Left(self._running.undelivered, unsettled)
+
+    def _settle(self, settle_s: float) -> int:
+        """Wait for decisions, then say goodbye; return how many are missing."""
+        try:
+            self._running.asking(
+                lambda: None if self._count_unsettled() else True,
+                stop=threading.Event(),
+                timeout_s=settle_s,
+                whom=lambda: "the ledger to decide on what is under way",
+            )
+            self._running.telling(lambda: self._session.leave("closed by the script"))
+        except WaitTimeout:
+            self._running.telling(lambda: self._session.leave("closed by the script"))
+        except DriftlineError as error:  # Kafka is gone: then nobody hears a goodbye
+            log.warning("%s", error)
+        return self.unsettled
+
+    def _close_running(self) -> None:
+        self._running.close()
+
+    def _count_unsettled(self) -> int:
+        group = self._session.group
+        return 0 if group is None else self._session.clock - group.settled_clock
+
+
+def layout_of(state: RunState) -> Layout:
+    """Return the layout of a run that has started."""
+    if state.layout is None:
+        raise AssertionError("a run that has started has a layout")
+    return state.layout
+
+
+def leave(member: Participation, using: ExitStack, pid: int, settle_s: float) -> int:
+    """Close a membership and what it used, say what is left behind, and return how many records were not delivered.
+
+    In a forked child nothing happens: threads and connections are the parent's.
+    """
+    if os.getpid() != pid:
+        return 0
+    try:
+        left = member.close(settle_s)
+    finally:
+        using.close()
+    if left.undelivered or left.unsettled:
+        log.error(
+            "worker %s leaves with %d records that Kafka has not acknowledged and %d contributions that the ledger has "
+            "not decided on",
+            member.worker,
+            left.undelivered,
+            left.unsettled,
+        )
+    return left.undelivered
