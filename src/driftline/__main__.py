@@ -1,6 +1,41 @@
-"""``python -m driftline``: the same as the command ``driftline``."""
+"""Where the command begins: ``driftline``, and ``python -m driftline``.
 
-from driftline.cli import main
+A service manager may send SIGTERM, and a person Ctrl-C, while Python still imports what the command needs. So signals
+are the first thing that is taken care of; everything else is imported behind that.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+STOPPED = {"server": 0, "worker": 0}
+"""Exit code after SIGTERM of commands that run until they are stopped; of all others it is 130."""
+
+INTERRUPTED = 130
+
+
+def _command() -> str:
+    """Return the command that was typed; the options before it take no values."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    code = INTERRUPTED if number == signal.SIGINT else STOPPED.get(_command(), INTERRUPTED)
+    os.write(2, b"driftline: stopped\n")
+    os._exit(code)
+
+
+def main() -> None:
+    """Run the command."""
+    before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
+    from driftline.cli import main as command  # noqa: PLC0415 - see the top of this module
+
+    if _command() not in STOPPED:  # a role puts handlers of its own in the place of these
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    command(prog_name="driftline")
+
 
 if __name__ == "__main__":
-    main(prog_name="driftline")
+    main()

@@ -1,0 +1,51 @@
+"""Signals that come while Python still imports what a command needs."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EARLY = """
+import os, sys
+
+class Sender:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), {number})
+
+sys.meta_path.insert(0, Sender())
+sys.argv = ["driftline", *{words!r}]
+from driftline.__main__ import main
+main()
+"""
+
+
+WORKER = ["-v", "worker", "digits", "--run", "r"]
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "code", "module"),
+    [
+        (["server", "r"], signal.SIGTERM, 0, "click"),
+        (["server", "r"], signal.SIGINT, 130, "driftline.config.problems"),
+        (WORKER, signal.SIGTERM, 0, "driftline.config.problems"),
+        (["train", "digits"], signal.SIGTERM, 130, "click"),
+    ],
+)
+def test_a_signal_during_the_first_imports_ends_a_command_in_order(
+    words: list[str], number: int, code: int, module: str, tmp_path: Path
+) -> None:
+    """With the exit code of the contract, one line and no traceback, as if it had come later."""
+    program = EARLY.format(module=module, number=int(number), words=words)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "DRIFTLINE_HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "driftline: stopped\n")
