@@ -23,6 +23,9 @@ class _Partition:
         self.end = 0
 
     def index(self, offset: int) -> int:
+        guess = offset - self.begin  # right unless there are holes
+        if guess < len(self.records) and self.records[guess].offset == offset:
+            return guess
         return bisect_left(self.records, offset, key=_offset)
 
 

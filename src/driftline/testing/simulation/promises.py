@@ -37,7 +37,7 @@ from driftline.testing.simulation.actors import Actor
 from driftline.testing.simulation.liveness import NO_HEARTBEAT, REPLACED, Liveness
 from driftline.testing.simulation.log import Landed
 from driftline.testing.simulation.quadratic import Problem
-from driftline.testing.simulation.reference_ledger import Moment, ReferenceLedger, require
+from driftline.testing.simulation.reference_ledger import Moment, ReferenceLedger, Violation, require
 from driftline.testing.simulation.reference_model import ReferenceModel
 
 
@@ -139,7 +139,8 @@ class Promises:
 
     def _is_version(self, version: int, head: bytes) -> None:
         known = self.ledger.version_heads
-        require(0 <= version < len(known) and known[version] == head, f"no version {version} with head {head.hex()}")
+        if not 0 <= version < len(known) or known[version] != head:
+            raise Violation(f"no version {version} with head {head.hex()}")
 
     def _event(self, event: Event, offset: int, *, forged: bool) -> None:
         match event:
@@ -155,19 +156,16 @@ class Promises:
         require(not receipt.refusal or clock in self.model.not_finite, f"refused without reason: {receipt.refusal}")
         for one in receipt.shards:
             copy = self.model.copies.get(clock, {}).get(one.shard)
-            same = copy is not None and (copy.partition, copy.offset, copy.digest) == (
-                one.partition,
-                one.offset,
-                one.digest,
-            )
-            require(same, f"a receipt for shard {one.shard} of {clock} names another delta than the first sound one")
+            named = (one.partition, one.offset, one.digest)
+            if copy is None or (copy.partition, copy.offset, copy.digest) != named:
+                raise Violation(f"a receipt for shard {one.shard} of {clock} names another delta than the first sound")
 
     def _server_state(self, state: ServerState) -> None:
         require(not state.failure, f"{state.server} fails: {state.failure}")
         for one in state.shards:
             right = self.model.states[one.version].digests
-            same = (one.state, one.masters) == (right.states[one.shard], right.masters[one.shard])
-            require(same, f"{state.server} has another digest of shard {one.shard} at version {one.version}")
+            if (one.state, one.masters) != (right.states[one.shard], right.masters[one.shard]):
+                raise Violation(f"{state.server} has another digest of shard {one.shard} at version {one.version}")
 
     # -- sent --------------------------------------------------------------------------------------------------------
 
@@ -180,7 +178,8 @@ class Promises:
             case TermStart():
                 require(known.term < record.term, "a TermStart that the candidate itself knows to be void")
             case Parameters() | ServerState():
-                require(record.version <= known.version, f"{actor} speaks of a version that it has not read")
+                if record.version > known.version:
+                    raise Violation(f"{actor} speaks of a version that it has not read")
             case Contribution() | Skip():
                 require(record.base_version <= known.version, f"{actor} builds on a version that it has not read")
                 self._is_version(record.base_version, record.base_head)
