@@ -60,7 +60,7 @@ def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = No
         WaitTimeout: Kafka stopped answering.
     """
     state = RunState()
-    for record in _until_end(broker, topic_name(run, Stream.LEDGER), 0, say):
+    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, say):
         state.read(record.offset, record.value)
     return state
 
@@ -68,7 +68,7 @@ def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = No
 def read_recent_events(broker: Broker, run: str, state: RunState) -> Live:
     """Fold the last events of a run whose ledger has been read."""
     live = Live(None if state.start is None else state.start.run)
-    for record in _until_end(broker, topic_name(run, Stream.EVENTS), Tail(RECENT_EVENTS), None):
+    for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Tail(RECENT_EVENTS), None):
         live.read(record.value, record.timestamp_ms)
     return live
 
@@ -96,7 +96,7 @@ def training_seconds(broker: Broker, run: str, state: RunState) -> float:
 
 
 def _appended_ms(broker: Broker, run: str, offset: int) -> int:
-    records = _until_end(broker, topic_name(run, Stream.LEDGER), offset, None)
+    records = until_end(broker, topic_name(run, Stream.LEDGER), 0, offset, None)
     try:
         return next(records).timestamp_ms
     finally:
@@ -113,9 +113,18 @@ def reading(broker: Broker) -> Iterator[Reader]:
         reader.close()
 
 
-def _until_end(broker: Broker, topic: str, position: Position, say: Callable[[str], None] | None) -> Generator[Record]:
+def until_end(
+    broker: Broker, topic: str, partition: int, position: Position, say: Callable[[str], None] | None
+) -> Generator[Record]:
+    """Yield the records of a partition from a position to its present end.
+
+    Raises:
+        TopicMissing: no such topic or partition.
+        PositionLost: the partition does not hold the position.
+        WaitTimeout: nothing arrived for `READ_TIMEOUT_S`.
+    """
     with reading(broker) as reader:
-        reader.read(topic, 0, position)
+        reader.read(topic, partition, position)
         moved_s = said_s = time.monotonic()
         while True:
             found = reader.poll(_POLL_S)

@@ -1,0 +1,367 @@
+"""``driftline show``: what is in the log, said right, whatever is in it."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.port import Record
+from driftline.broker.topics import SHARDED, Stream, topic_name
+from driftline.cli.show_tables import lines_of
+from driftline.errors import RunRefused, UsageError
+from driftline.schemas.codec import decode
+from driftline.schemas.digests import seal
+from driftline.schemas.records import Delta, Publish, Version
+from driftline.schemas.tensors import encode_fp32
+from driftline.testing.small_model import PARTITIONS, small_run
+from driftline.training.finding import read_difference, read_record, read_story
+from driftline.training.ledger_words import ledger_words
+from driftline.training.places import FORMS, RecordPlace, TwoVersions, VersionWanted, parse_wanted
+from driftline.training.reading import until_end
+from driftline.training.record_view import RecordView, view_record
+from driftline.training.story import Story
+from driftline.training.version_view import check_version, view_version
+from tests.unit.told_run import told, write
+
+RUN = "small"
+
+
+@pytest.fixture(scope="module")
+def broker() -> MemoryBroker:
+    """A finished run of two workers, two servers and three versions. Nobody changes it."""
+    run = small_run(RUN)
+    run.play()
+    return run.broker
+
+
+@pytest.fixture(scope="module")
+def story(broker: MemoryBroker) -> Story:
+    return read_story(broker, RUN)
+
+
+def shown(broker: MemoryBroker, place: str) -> RecordView:
+    """Look at a record as the command does."""
+    wanted = parse_wanted(place)
+    assert isinstance(wanted, RecordPlace)
+    at, found = read_record(broker, RUN, wanted)
+    return view_record(at, found, read_story(broker, RUN))
+
+
+def viewed(value: bytes | None, story: Story, place: str = "deltas/0@7", key: bytes | None = None) -> RecordView:
+    """Look at bytes as if they stood there."""
+    wanted = parse_wanted(place)
+    assert isinstance(wanted, RecordPlace)
+    topic = topic_name(RUN, wanted.stream)
+    return view_record(wanted, Record(topic, wanted.partition, wanted.offset, key, value, 0), story)
+
+
+def everything(broker: MemoryBroker) -> Iterator[tuple[RecordPlace, Record]]:
+    """Yield every record of the run; the second worker's proposal was not chosen, and left tombstones."""
+    for stream in Stream:
+        for partition in range(PARTITIONS if stream in SHARDED else 1):
+            for found in until_end(broker, topic_name(RUN, stream), partition, 0, None):
+                if found.value is not None:
+                    yield RecordPlace(stream, partition, found.offset), found
+
+
+def a_delta(broker: MemoryBroker) -> bytes:
+    found = read_record(broker, RUN, RecordPlace(Stream.DELTAS, 0, 0))[1].value
+    assert found is not None
+    return found
+
+
+# -- what is asked for -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("17", VersionWanted(17)),
+        ("head", VersionWanted(None)),
+        ("16..17", TwoVersions(16, 17)),
+        ("0..head", TwoVersions(0, None)),
+        ("ledger@12", RecordPlace(Stream.LEDGER, 0, 12)),
+        ("events/0@-1", RecordPlace(Stream.EVENTS, 0, -1)),
+        ("deltas/3@100", RecordPlace(Stream.DELTAS, 3, 100)),
+    ],
+)
+def test_each_form_is_understood(text: str, wanted: object) -> None:
+    assert parse_wanted(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("leger@2", "did you mean ledger?"),
+        ("things@2", "there are deltas, events, ledger, parameters, snapshots"),
+        ("deltas@3", "write for example deltas/0@3"),
+        ("v17", FORMS),
+        ("1...2", FORMS),
+        ("", FORMS),
+        ("ledger@" + "9" * 40, FORMS),
+    ],
+)
+def test_anything_else_is_refused_with_what_would_do(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_wanted(text)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("ledger@999", "ledger@999: there are offsets 0 to 10"),
+        ("ledger@-99", "there are offsets 0 to 10"),
+        ("deltas/9@0", "deltas has partitions 0 to 1"),
+    ],
+)
+def test_a_place_that_is_not_there_is_answered_with_those_that_are(
+    broker: MemoryBroker, place: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        shown(broker, place)
+
+
+def test_what_was_deleted_is_said_to_be() -> None:
+    """A trimmed partition is no short one."""
+    run = small_run("trimmed")
+    run.play()
+    run.broker.admin().trim(topic_name("trimmed", Stream.DELTAS), {0: 4})
+    with pytest.raises(UsageError, match="there are offsets 4 to 5, what was before offset 4 has been deleted"):
+        read_record(run.broker, "trimmed", RecordPlace(Stream.DELTAS, 0, 1))
+    run.broker.admin().trim(topic_name("trimmed", Stream.DELTAS), {0: 6})
+    with pytest.raises(UsageError, match="nothing is there; the next record will be deltas/0@6"):
+        read_record(run.broker, "trimmed", RecordPlace(Stream.DELTAS, 0, -1))
+
+
+def test_an_offset_from_the_end_is_shown_as_one_from_the_beginning(broker: MemoryBroker) -> None:
+    seen = shown(broker, "ledger@-1")
+    assert (seen.place, seen.type) == ("ledger@10", "RunEnd")
+
+
+# -- records ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_record_of_a_sound_run_is_shown_as_sound(broker: MemoryBroker, story: Story) -> None:
+    """Also as JSON, and as lines that a terminal can print."""
+    kinds, foreign = set(), 0
+    for place, found in everything(broker):
+        seen = view_record(place, found, story)
+        kinds.add(seen.type)
+        assert not seen.problem
+        assert not any(word in seen.verdict for word in ("does not", "nobody", "refuse"))
+        is_foreign = seen.verdict == "it is no part of this run: a proposal that was not chosen"
+        foreign += is_foreign
+        if seen.payload is not None:
+            assert (seen.payload.digest, seen.payload.not_finite) == ("wrong" if is_foreign else "right", 0)
+        assert json.loads(json.dumps(dataclasses.asdict(seen), allow_nan=False))["place"] == str(place)
+        assert all(line.isprintable() for line in lines_of(seen))
+    assert foreign == PARTITIONS  # the snapshots of the proposal that was not chosen carry another UUID
+    assert kinds >= {"Delta", "Contribution", "Receipt", "Version", "Parameters", "ServerState", "Snapshot", "RunStart"}
+
+
+def test_a_delta_says_what_became_of_it_and_what_is_in_it(broker: MemoryBroker) -> None:
+    seen = shown(broker, "deltas/1@2")
+    record = decode(read_record(broker, RUN, RecordPlace(Stream.DELTAS, 1, 2))[1].value)
+    assert isinstance(record, Delta)
+    numbers = np.frombuffer(bytes(record.payload), "<f4").astype(np.float64)
+    assert seen.verdict == "clock 2 of ada went into version 2 with coefficient 0.6666667, staleness 0"
+    assert seen.payload is not None
+    assert (seen.payload.low, seen.payload.high) == (numbers.min(), numbers.max())
+    assert seen.payload.norm == pytest.approx(float(np.linalg.norm(numbers)))
+    assert seen.fields["present"] == ["weight", "bias"]
+
+
+def test_a_changed_byte_shows_in_digest_and_verdict(broker: MemoryBroker, story: Story) -> None:
+    value = bytearray(a_delta(broker))
+    value[-1] ^= 1
+    seen = viewed(bytes(value), story)
+    assert seen.payload is not None
+    assert seen.payload.digest == "wrong"
+    assert seen.verdict == "servers do not take it: the delta is not what its digest says"
+
+
+def test_numbers_that_are_none_are_counted_and_left_out_of_the_range(broker: MemoryBroker, story: Story) -> None:
+    """A delta of a worker whose loss has exploded: its digest is right, and no server wants it."""
+    record = decode(a_delta(broker))
+    assert isinstance(record, Delta)
+    assert story.state.start is not None
+    numbers = np.array([np.nan, np.inf, -2.0, *[0.0] * (record.elements - 3)], np.float32)
+    broken = dataclasses.replace(record, payload=encode_fp32(numbers))
+    value, _ = seal(story.state.start.run, broken)
+    seen = viewed(bytes(value), story)
+    assert seen.payload is not None
+    assert (seen.payload.digest, seen.payload.not_finite, seen.payload.low, seen.payload.norm) == (
+        "right",
+        2,
+        -2.0,
+        2.0,
+    )
+    assert "servers refuse it: not finite: weight in shard 0" in seen.verdict
+    assert any("not finite" in line for line in lines_of(seen))
+
+
+@pytest.mark.parametrize(
+    ("cut", "problem", "verdict"),
+    [
+        (slice(0, 0), "an empty value", "stays where it is"),
+        (slice(0, 6), "6 bytes, fewer than the 10 of marker and schema fingerprint", "stays where it is"),
+        (slice(0, 60), "Delta", "it begins as a Delta"),
+        (slice(1, None), "no Avro single-object marker", "stays where it is"),
+    ],
+)
+def test_bytes_that_are_no_record_are_explained(
+    broker: MemoryBroker, story: Story, cut: slice, problem: str, verdict: str
+) -> None:
+    """The reason, what they begin as, and how they look."""
+    value = a_delta(broker)[cut]
+    seen = viewed(value, story)
+    assert (seen.type, seen.size) == (None, len(value))
+    assert problem in seen.problem
+    assert verdict in seen.verdict
+    assert bytes.fromhex(seen.first_bytes) == value[:64]
+    assert any(line.startswith("0000  ") for line in lines_of(seen)) == bool(value)
+
+
+def test_a_tombstone_and_its_key_are_shown(story: Story) -> None:
+    seen = viewed(None, story, "snapshots/0@9", b"0/0/master/ab")
+    assert (seen.size, seen.key) == (None, "0/0/master/ab")
+    assert "compaction" in seen.verdict
+    assert viewed(None, story, key=b"\x00\x1b[2J").key == "001b5b324a"
+
+
+def test_a_record_in_a_foreign_stream_is_told(broker: MemoryBroker, story: Story) -> None:
+    assert viewed(a_delta(broker), story, "parameters/0@0").verdict.startswith(
+        "a Delta does not belong into parameters"
+    )
+
+
+def test_a_shard_in_a_foreign_partition_is_told(broker: MemoryBroker, story: Story) -> None:
+    assert viewed(a_delta(broker), story, "deltas/1@0").verdict.endswith("shard 0 does not live in partition 1")
+
+
+# -- the ledger ------------------------------------------------------------------------------------------------------
+
+
+def test_void_records_say_why() -> None:
+    """One of a term that is over, and one whose parent is no head any more."""
+    broker, ledger = MemoryBroker(), told()
+    head, term = ledger.chain.head, ledger.chain.term
+    ledger.append(Publish(term=term, parent=bytes(32), version=3, states=()))
+    ledger.append(Publish(term=0, parent=head, version=3, states=()))
+    ledger.values.append(b"rubbish")
+    write(broker, "told", ledger.values)
+    story = read_story(broker, "told")
+    words = [ledger_words(entry, story) for entry in story.entries]
+    assert f"a Publish, which does not count: its parent 0000000000000000 is not the head {head.hex()[:16]}" in words
+    assert "a Publish, which does not count: it is of term 0, and the term is 1" in words
+    assert words[-1].startswith("bytes, which is no record: no Avro single-object marker")
+    assert "a TermStart, which does not count: term 1 does not follow term 1" in words
+
+
+def test_every_decision_is_one_line() -> None:
+    broker = MemoryBroker()
+    write(broker, "told", told().values)
+    story = read_story(broker, "told")
+    assert [ledger_words(entry, story) for entry in story.entries if entry.counts] == [
+        "term 1: server-1 coordinates",
+        "the run starts, as worker-1 proposed: 4 shards",
+        "worker-1, worker-2 join",
+        "version 1 of 2 contributions, staleness 0, loss 0.5000, published",
+        "version 2 of 1 contribution, 1 skip, staleness 0, loss 0.5000, published",
+        "clock 3 of worker-2 is rejected: not finite",
+        "worker-2 is removed: no heartbeat in 12 ticks",
+        "version 3 of 1 contribution, staleness 0, loss 0.5000, published",
+        "version 3 measured: accuracy 0.7500, odd nan",
+        "the run ends: reached version 3",
+    ]
+
+
+def test_a_ledger_that_contradicts_itself_can_still_be_looked_at() -> None:
+    """The record that does it says so, and those behind it that nobody reads them."""
+    broker, ledger = MemoryBroker(), told()
+    ledger.version(7)
+    ledger.version(8)
+    write(broker, "told", ledger.values)
+    story = read_story(broker, "told")
+    last, behind = list(story.entries)[-2:]
+    assert last.fate.startswith("contradicts the ledger: ledger offset")
+    assert behind.fate == "is not read: the ledger contradicts itself before it"
+    assert story.state.version == 3
+
+
+# -- versions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_version_names_who_is_in_it_and_for_how_much(story: Story) -> None:
+    seen = view_version(RUN, 2, story)
+    assert [(one.worker, one.clock, one.base_version, one.staleness) for one in seen.uses] == [
+        ("ada", 2, 1, 0),
+        ("bob", 2, 1, 0),
+    ]
+    assert [one.coefficient for one in seen.uses] == pytest.approx([2 / 3, 1 / 3])
+    assert seen.payload_bytes == 2 * 18 * 4
+    assert isinstance(story.entries[seen.offset].record, Version)
+    assert (seen.digest, seen.published) == (story.state.states[2].state.hex(), True)
+    text = "\n".join(lines_of(seen))
+    assert "the last ones at deltas/0@3, deltas/1@3" in text
+    assert json.loads(json.dumps(dataclasses.asdict(seen), allow_nan=False))["metrics"].keys() == {"distance"}
+
+
+def test_version_0_is_that_of_the_runs_start(story: Story) -> None:
+    seen = view_version(RUN, 0, story)
+    assert (seen.offset, seen.uses, seen.published) == (1, (), True)
+    assert lines_of(seen)
+
+
+def test_a_version_that_there_is_not_is_answered_with_those_there_are(story: Story) -> None:
+    assert check_version(None, story.state) == 3
+    with pytest.raises(UsageError, match="no version 4: the run has 0 to 3"):
+        check_version(4, story.state)
+    with pytest.raises(UsageError, match="has not started"):
+        check_version(None, Story().state)
+
+
+def test_the_difference_is_what_the_update_did(broker: MemoryBroker, story: Story) -> None:
+    """SGD subtracts lr (2/3 of ada's gradient + 1/3 of bob's): computed here from the deltas alone."""
+    seen = read_difference(broker, RUN, story, (1, 2))
+    step = np.zeros(18)
+    for place, found in everything(broker):
+        record = decode(found.value)
+        if place.stream is Stream.DELTAS and isinstance(record, Delta) and record.clock == 2:
+            share = 2 / 3 if story.name(record.group) == "ada" else 1 / 3
+            step[9 * record.shard :][:9] += 0.5 * share * np.frombuffer(bytes(record.payload), "<f4")
+    weight, bias = seen.segments
+    assert (weight.norm, bias.norm) == pytest.approx((np.linalg.norm(step[:15]), np.linalg.norm(step[15:])), rel=1e-5)
+    assert seen.norm == pytest.approx(np.linalg.norm(step), rel=1e-5)
+    assert seen.largest == pytest.approx(np.abs(step).max(), rel=1e-5)
+    assert (weight.changed, weight.same_bits, seen.same_bits) == (15, False, False)
+    assert any(line.startswith("bias ") for line in lines_of(seen))
+
+
+def test_a_version_and_itself_have_the_same_bits(broker: MemoryBroker, story: Story) -> None:
+    seen = read_difference(broker, RUN, story, (2, 2))
+    assert (seen.same_bits, seen.changed, seen.norm, seen.largest) == (True, 0, 0.0, 0.0)
+    assert "the same bits" in lines_of(seen)[0]
+
+
+def test_parameters_that_retention_has_deleted_are_missed_by_name() -> None:
+    run = small_run("trimmed")
+    run.play()
+    run.broker.admin().trim(topic_name("trimmed", Stream.PARAMETERS), {1: 2})
+    story = read_story(run.broker, "trimmed")
+    with pytest.raises(RunRefused, match="parameters of version 1 are not in the log"):
+        read_difference(run.broker, "trimmed", story, (1, 2))
+
+
+def test_a_version_that_was_never_published_has_no_difference() -> None:
+    """Those around it have."""
+    broker, ledger = MemoryBroker(), told()
+    write(broker, "told", ledger.values)
+    story = read_story(broker, "told")
+    story.state.publish_points.discard(2)
+    with pytest.raises(UsageError, match="version 2 was applied and not published; published were 1 and 3"):
+        read_difference(broker, "told", story, (2, 3))

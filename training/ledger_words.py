@@ -1,0 +1,75 @@
+"""A ledger record in one line, for people."""
+
+import math
+
+from driftline.schemas.records import (
+    Evaluation,
+    LedgerRecord,
+    Membership,
+    Publish,
+    Rejection,
+    RunEnd,
+    RunStart,
+    TermStart,
+    Version,
+)
+from driftline.training.story import Entry, Story
+
+
+def ledger_words(entry: Entry, story: Story) -> str:
+    """Say what a record of the ledger decides, or why it does not count."""
+    record = entry.record
+    if not entry.counts or not isinstance(record, LedgerRecord):
+        return f"{'bytes, which' if record is None else f'a {type(record).__name__}, which'} {entry.fate}"
+    return _decision(record, story)
+
+
+def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: PLR0911 - one for each kind of record
+    match record:
+        case TermStart():
+            return f"term {record.term}: {record.coordinator} coordinates"
+        case RunStart():
+            return f"the run starts, as {record.proposer} proposed: {_count(len(record.shards), 'shard')}"
+        case Membership():
+            return _membership(record)
+        case Version():
+            return _version(record)
+        case Publish():
+            return f"version {record.version} is published"
+        case Rejection():
+            return f"clock {record.clock} of {story.name(record.group)} is rejected: {record.reason}"
+        case Evaluation():
+            return f"version {record.version} measured: {_metrics(record)}"
+        case RunEnd():
+            return f"the run {'fails' if record.failure else 'ends'}: {record.failure or record.reason}"
+
+
+def _membership(record: Membership) -> str:
+    parts = [f"{one.worker} is removed: {one.reason}" for one in record.removals]
+    if record.joins:
+        names = ", ".join(join.worker for join in record.joins)
+        parts.append(f"{names} {'joins' if len(record.joins) == 1 else 'join'}")
+    return "; ".join(parts) or "nobody comes or goes"
+
+
+def _version(record: Version) -> str:
+    used = [use for use in record.uses if use.kind == "delta"]
+    words = [f"version {record.version} of {_count(len(used), 'contribution')}"]
+    skipped = len(record.uses) - len(used)
+    if skipped:
+        words.append(_count(skipped, "skip"))
+    if used:
+        late = max(use.staleness for use in used)
+        words.append(f"staleness {late}" if late == 0 else f"staleness up to {late}")
+        weight = sum(use.weight for use in used)
+        loss = sum(use.weight * use.loss for use in used) / weight if weight > 0 else math.nan
+        words += [f"loss {loss:.4f}"] if math.isfinite(loss) else []
+    return ", ".join([*words, "published"] if record.publish else words)
+
+
+def _metrics(record: Evaluation) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in sorted(record.metrics.items())) or "nothing"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,81 @@
+"""What a person may want to see of a run: a record by its place, a version, the difference of two versions."""
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeAlias
+
+from driftline.broker.topics import SHARDED, Stream
+from driftline.errors import UsageError
+
+HEAD = "head"
+FORMS = (
+    "a version is a number or `head`, two versions are 3..7, a record is ledger@12 or deltas/3@100 "
+    "(stream/partition@offset; @-1 is the last one)"
+)
+
+_RECORD = re.compile(r"([a-z]+)(?:/(\d{1,9}))?@(-?\d{1,18})")
+_VERSION = re.compile(r"(\d{1,18}|head)(?:\.\.(\d{1,18}|head))?")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """One record. A negative offset counts from the end: -1 is the last record."""
+
+    stream: Stream
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        partition = f"/{self.partition}" if self.stream in SHARDED else ""
+        return f"{self.stream.value}{partition}@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionWanted:
+    """One version; None is the newest."""
+
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TwoVersions:
+    """What changed from one version to another; None is the newest."""
+
+    first: int | None
+    second: int | None
+
+
+Wanted: TypeAlias = RecordPlace | VersionWanted | TwoVersions
+
+
+def parse_wanted(text: str) -> Wanted:
+    """Return what ``text`` asks for.
+
+    Raises:
+        UsageError: it is none of the forms; names them.
+    """
+    record = _RECORD.fullmatch(text)
+    if record is not None:
+        return _place(text, record[1], record[2], int(record[3]))
+    versions = _VERSION.fullmatch(text)
+    if versions is None:
+        raise UsageError(f"{text!r} is nothing that can be shown: {FORMS}")
+    first = _version(versions[1])
+    return VersionWanted(first) if versions[2] is None else TwoVersions(first, _version(versions[2]))
+
+
+def _version(word: str) -> int | None:
+    return None if word == HEAD else int(word)
+
+
+def _place(text: str, word: str, partition: str | None, offset: int) -> RecordPlace:
+    names = [stream.value for stream in Stream]
+    if word not in names:
+        near = get_close_matches(word, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"{text!r}: {word!r} is no stream of a run; {hint}")
+    stream = Stream(word)
+    if stream in SHARDED and partition is None:
+        raise UsageError(f"{text!r}: {word} has several partitions; write for example {word}/0@{offset}")
+    return RecordPlace(stream, int(partition or 0), offset)
