@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from driftline.broker.port import Broker
 from driftline.consumers.follower import Model
@@ -13,11 +14,11 @@ from driftline.errors import IntegrityError
 from driftline.schemas.digests import model_digest, shard_digest
 from driftline.schemas.effects import Finish
 from driftline.schemas.layout import Layout
-from driftline.training.evaluation import evaluate
 from driftline.training.evaluator import EvaluatorSession
-from driftline.training.randomness import build_model
 from driftline.training.running import Running
-from driftline.training.task import Task
+
+if TYPE_CHECKING:
+    from driftline.training.task import Task
 
 PAUSE_S = 0.1
 """Seconds between two looks for a new version."""
@@ -30,7 +31,7 @@ def evaluate_run(
     broker: Broker,
     run: str,
     name: str,
-    task: Task,
+    load_task: "Callable[[], Task]",
     *,
     stop: threading.Event,
     watch: Callable[[RunState], None] | None = None,
@@ -41,7 +42,8 @@ def evaluate_run(
         broker: where the run's topics are.
         run: the run's name.
         name: of this evaluator, unique in the run.
-        task: whose metrics are asked for.
+        load_task: makes the task whose metrics are asked for. The run learns of this evaluator before it is called,
+            because it imports torch, which may take longer than a whole run; one that knows waits for the verdict.
         stop: set it to end.
         watch: called about ten times a second with the fold of the ledger, under the session's lock.
 
@@ -53,9 +55,8 @@ def evaluate_run(
         IntegrityError: parameters that were measured are not those that the ledger names.
     """
     session = EvaluatorSession(name, os.urandom(16))
-    task.prepare()
-    measuring = _Measuring(task)
     with Running(broker, run, session, name) as running:
+        measuring = _Measuring(load_task())
         while running.finished is None and not stop.is_set():
             found = running.glance(lambda: measuring.next_model(session, watch))
             if found is None:
@@ -71,7 +72,10 @@ def evaluate_run(
 class _Measuring:
     """A model to load versions into, and the digests of what was loaded."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: "Task") -> None:
+        from driftline.training.randomness import build_model  # noqa: PLC0415 - torch takes seconds
+
+        task.prepare()
         self._task = task
         self._model = build_model(task, 0)
         self._data = task.data("test")
@@ -94,6 +98,8 @@ class _Measuring:
         if layout is None:
             raise AssertionError("a model without a layout")
         self._digests[found.version] = parameters_digest(layout, found)
+        from driftline.training.evaluation import evaluate  # noqa: PLC0415 - torch takes seconds
+
         metrics = evaluate(self._task, self._model, layout, found.flat, self._data)
         self._next_s = time.monotonic() + EVERY_S
         return metrics

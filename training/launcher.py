@@ -173,17 +173,24 @@ class Launcher:
     # -- training ----------------------------------------------------------------------------------------------------
 
     def _train(self) -> "tuple[Finish, RunState]":
-        task = self._wait_for(self._task)
-        self._evaluating = Background(lambda: self._evaluate(task), "evaluator")
+        self._evaluating = Background(self._evaluate, "evaluator")
+        self._wait_for(self._task)
         return self._wait_for(self._evaluating)
 
-    def _evaluate(self, task: "Task") -> "tuple[Finish, RunState]":
+    def _evaluate(self) -> "tuple[Finish, RunState]":
         from driftline.consumers.serving import wait_for_run  # noqa: PLC0415 - see the top of this module
-        from driftline.training.evaluating import evaluate_run  # noqa: PLC0415 - imports torch
+        from driftline.training.evaluating import evaluate_run  # noqa: PLC0415 - ditto
 
         run = self._plan.settings.run
         wait_for_run(self._broker, run, stop=self._stop, patience_s=float("inf"))
-        return evaluate_run(self._broker, run, f"evaluator-{run}", task, stop=self._stop, watch=self._watching.look)
+        name, watch = f"evaluator-{run}", self._watching.look
+        return evaluate_run(self._broker, run, name, self._loaded_task, stop=self._stop, watch=watch)
+
+    def _loaded_task(self) -> "Task":
+        while not self._task.done.wait(LOOK_S):
+            if self._stop.is_set():
+                raise RunError("stopped while the task was loaded")
+        return self._task.result()
 
     def _wait_for(self, work: Background[T]) -> T:
         reader: Reader | None = None
