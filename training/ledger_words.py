@@ -20,8 +20,13 @@ def ledger_words(entry: Entry, story: Story) -> str:
     """Say what a record of the ledger decides, or why it does not count."""
     record = entry.record
     if not entry.counts or not isinstance(record, LedgerRecord):
-        return f"{'bytes, which' if record is None else f'a {type(record).__name__}, which'} {entry.fate}"
-    return _decision(record, story)
+        return printable(f"{'bytes' if record is None else f'a {type(record).__name__}'}, which {entry.fate}")
+    return printable(_decision(record, story))
+
+
+def printable(text: str) -> str:
+    """Return text that writes on a terminal what it shows: whoever can write a record chooses its words."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: PLR0911 - one for each kind of record

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "server": ("driftline.cli.server:server", "Serve parameters: apply what workers write."),
     "worker": ("driftline.cli.worker:worker", "Compute gradients for a run."),
     "status": ("driftline.cli.status:status", "Show where a run stands."),
+    "top": ("driftline.cli.top:top", "Watch a run live."),
     "show": ("driftline.cli.show:show", "Show a record, a version, or the difference of two, decoded."),
     "verify": ("driftline.cli.verify:verify", "Prove a run: its log is intact, and gives the recorded bits."),
     "config": ("driftline.cli.config:config", "Show every setting, and who said it."),

@@ -6,6 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 from driftline.cli.tables import NOTHING, table
+from driftline.training.ledger_words import printable
 from driftline.training.model_difference import ModelDifference, SegmentDifference
 from driftline.training.record_view import PayloadView, RecordView
 from driftline.training.version_view import VersionView
@@ -36,8 +37,8 @@ def record_lines(seen: RecordView) -> list[str]:
     if seen.key is not None:
         facts.append(("key", seen.key))
     if seen.problem:
-        facts.append(("problem", seen.problem))
-    facts.append(("verdict", seen.verdict))
+        facts.append(("problem", printable(seen.problem)))
+    facts.append(("verdict", printable(seen.verdict)))
     lines = table(facts)
     if seen.first_bytes:
         lines += ["", *_hex_lines(bytes.fromhex(seen.first_bytes))]
@@ -82,7 +83,7 @@ def _cell(value: Any, *, short: bool = False) -> str:
     if isinstance(value, list):
         return ", ".join(_cell(one, short=True) for one in value) or NOTHING
     text = NOTHING if value in (None, "", {}) else str(value)
-    return f"{text[:SHORT_HEX]}…" if short and len(text) > 2 * SHORT_HEX else text
+    return printable(f"{text[:SHORT_HEX]}…" if short and len(text) > 2 * SHORT_HEX else text)
 
 
 def _payload_lines(payload: PayloadView | None) -> list[str]:

@@ -35,6 +35,11 @@ def status_lines(seen: "RunStatus") -> list[str]:
     return [*table(facts), *worker_lines(seen.workers), *server_lines(seen.servers)]
 
 
+def run_facts(seen: "RunStatus") -> list[tuple[str, str]]:
+    """Return what is said of a run in a few lines of a screen: what was measured, how late work was, what was lost."""
+    return [("metrics", _metrics(seen)), ("staleness", _staleness(seen)), ("not used", _not_used(seen))]
+
+
 def worker_lines(workers: "Sequence[WorkerStatus]") -> list[str]:
     """Return a table of workers, with an empty line before it."""
     if not workers:

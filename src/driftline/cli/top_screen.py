@@ -1,0 +1,193 @@
+"""How a frame of ``driftline top`` looks: as much as fits, the most wanted first."""
+
+import time
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from driftline.cli.tables import NOTHING, ranges, run_facts
+from driftline.training.status import ServerStatus, WorkerStatus
+from driftline.training.top_view import LedgerLine, TopView, WorkerRow
+
+PLAIN_COLUMNS = 120
+GAP = "  "
+LEAST_COLUMN = 8
+LEAST_LEDGER = 3
+"""Ledger lines that a small screen shows in any case."""
+
+_STYLES = {"live": "green", "done": "dim", "left": "dim", "silent": "yellow", "removed": "red"}
+_STATES = {"running": "green", "failed": "bold red", "ended": "bold"}
+
+Row = TypeVar("Row")
+
+
+def plain_lines(seen: TopView) -> list[str]:
+    """Return one frame as plain lines, for where there is no screen."""
+    console = Console(width=PLAIN_COLUMNS, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(frame(seen, PLAIN_COLUMNS))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def frame(seen: TopView, width: int, height: int | None = None, quiet_s: float = 0.0) -> RenderableType:
+    """Return one frame.
+
+    Args:
+        seen: what it shows.
+        width: of the screen.
+        height: lines of the screen; None shows everything.
+        quiet_s: for how long nothing was heard, if that is worth saying.
+    """
+    foot = [] if height is None else [_line("q quits", "dim")]
+    head = _head(seen, quiet_s)[: None if height is None else max(1, height - len(foot))]
+    workers, servers = seen.status.workers, seen.status.servers
+    room = None if height is None else max(0, height - len(head) - len(foot))
+    shares = _share(room, len(workers), len(servers), len(seen.ledger))
+    parts: list[RenderableType] = [*head]
+    parts += _workers(seen, width, shares[0])
+    parts += _servers(seen, width, shares[1])
+    parts += _ledger(seen.ledger, width, shares[2])
+    return Group(*parts, *foot)
+
+
+def _share(room: int | None, workers: int, servers: int, lines: int) -> tuple[int, int, int]:
+    """Divide lines between the three tables: rows, each table with a blank line and a heading besides."""
+    if room is None:
+        return workers, servers, lines
+    left = max(0, room - 2 * ((workers > 0) + (servers > 0) + (lines > 0)))
+    ledger = min(lines, LEAST_LEDGER, left)
+    left -= ledger
+    server_rows = min(servers, max(1, left // 3), left)
+    worker_rows = min(workers, left - server_rows)
+    server_rows = min(servers, left - worker_rows)
+    return worker_rows, server_rows, min(lines, ledger + left - worker_rows - server_rows)
+
+
+# -- what is said of the run -----------------------------------------------------------------------------------------
+
+
+def _head(seen: TopView, quiet_s: float) -> list[Text]:
+    status = seen.status
+    first = Text(no_wrap=True, overflow="ellipsis")
+    first.append(status.run, style="bold").append("  ").append(status.state, style=_STATES.get(status.state, "yellow"))
+    steps = f"/{status.steps}" if status.steps else ""
+    first.append(f"  version {status.version}{steps}")
+    if seen.versions_per_s is not None:
+        first.append(f"  {seen.versions_per_s:.3g} versions/s")
+    if status.loss is not None:
+        first.append(f"  loss {status.loss:.4f}")
+    if status.mode is not None:
+        first.append(f"  {status.mode}, term {status.term}", style="dim")
+    lines = [first, *(_line(f"{name}  {words}") for name, words in run_facts(status))]
+    if status.ended is not None:
+        lines.append(_line(status.ended.failure or status.ended.reason, "bold red" if status.ended.failure else ""))
+    if seen.failures:
+        lines.append(_line("failures  " + ", ".join(f"{name} {value}" for name, value in seen.failures.items()), "red"))
+    if seen.contradiction:
+        lines.append(_line(f"the ledger contradicts itself: {seen.contradiction}", "bold red"))
+    if quiet_s:
+        lines.append(_line(f"nothing was written for {quiet_s:.0f} s: is everybody gone, or Kafka away?", "yellow"))
+    return lines
+
+
+def _line(words: str, style: str = "") -> Text:
+    return Text(words, style=style, no_wrap=True, overflow="ellipsis")
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _table(width: int, head: Sequence[str], rows: Sequence[Sequence[Text]], flexible: Sequence[int]) -> Table:
+    """Return a table of one line a row; what is too wide is taken from the flexible columns, in this order."""
+    widths = [max(cell_len(name), *(row[index].cell_len for row in rows)) for index, name in enumerate(head)]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    for index in flexible:
+        less = max(0, min(excess, widths[index] - LEAST_COLUMN))
+        widths[index] -= less
+        excess -= less
+    table = Table(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="dim")
+    for name, columns in zip(head, widths, strict=True):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", width=columns)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _shown(rows: Sequence[Row], room: int) -> tuple[Sequence[Row], int]:
+    """Return the rows that fit, and how many are left out; then the last line says so."""
+    if len(rows) <= room:
+        return rows, 0
+    shown = rows[: max(0, room - 1)]
+    return shown, len(rows) - len(shown)
+
+
+def _workers(seen: TopView, width: int, room: int) -> list[RenderableType]:
+    if not room:
+        return []
+    more = {row.name: row for row in seen.workers}
+    # Those that need looking at come first, if not all fit: who is not live, then who is furthest behind.
+    by_need = sorted(seen.status.workers, key=lambda one: (one.state == "live", one.clock))
+    rows, left = _shown(seen.status.workers if len(seen.status.workers) <= room else by_need, room)
+    head = ("worker", "state", "clock", "used", "stale", "behind", "waiting", "for")
+    cells = [_worker_cells(one, more[one.name]) for one in rows]
+    return ["", _table(width, head, cells, (7, 0)), *_left(left, "worker")]
+
+
+def _worker_cells(one: WorkerStatus, row: WorkerRow) -> list[Text]:
+    share = NOTHING if one.waiting_share is None else f"{one.waiting_share:.0%}"
+    waits_for = NOTHING if row.waits_for is None else ", ".join(row.waits_for) or "computes"
+    return [
+        Text(one.name),
+        Text(one.state, style=_STYLES.get(one.state, "")),
+        Text(str(one.clock)),
+        Text(str(one.contributions)),
+        Text(_number(row.staleness)),
+        Text(_number(row.behind)),
+        Text(share),
+        Text(one.note or waits_for),
+    ]
+
+
+def _servers(seen: TopView, width: int, room: int) -> list[RenderableType]:
+    if not room:
+        return []
+    by_need = sorted(seen.status.servers, key=lambda one: (one.state == "live", -seen.lags[one.name]))
+    rows, left = _shown(seen.status.servers if len(seen.status.servers) <= room else by_need, room)
+    head = ("server", "state", "version", "lag", "shards", "owned")
+    cells = [_server_cells(one, seen.lags[one.name]) for one in rows]
+    return ["", _table(width, head, cells, (5, 0)), *_left(left, "server")]
+
+
+def _server_cells(one: ServerStatus, lag: int) -> list[Text]:
+    return [
+        Text(one.name),
+        Text(one.state, style=_STYLES.get(one.state, "")),
+        Text(str(one.version)),
+        Text(str(lag), style="yellow" if lag else ""),
+        Text(str(len(one.shards))),
+        Text(ranges(one.shards) or NOTHING),
+    ]
+
+
+def _left(number: int, thing: str) -> list[Text]:
+    return [_line(f"… and {number} more {thing}{'' if number == 1 else 's'}", "dim")] if number else []
+
+
+def _ledger(lines: Sequence[LedgerLine], width: int, room: int) -> list[RenderableType]:
+    if not room:
+        return []
+    cells = [_ledger_cells(line) for line in lines[-room:]]
+    return ["", _table(width, ("ledger", "time", "decision"), cells, (2,))]
+
+
+def _ledger_cells(line: LedgerLine) -> list[Text]:
+    clock = time.strftime("%H:%M:%S", time.localtime(line.timestamp_ms / 1000))
+    return [Text(str(line.offset)), Text(clock), Text(line.words, style="" if line.counts else "red")]
+
+
+def _number(value: int | None) -> str:
+    return NOTHING if value is None else str(value)

@@ -1,0 +1,77 @@
+"""Whom the workers of a run wait for, as the ledger and their own last words tell. For people; it decides nothing."""
+
+from collections.abc import Mapping
+
+from driftline.consumers import policy
+from driftline.consumers.run_state import Group, RunState
+from driftline.training.live import Live, Member
+
+SERVERS = "servers"
+"""Stands for the servers: receipts, a decision or parameters are missing, and no worker's delta."""
+
+
+def waited_for(state: RunState, live: Live, version_ms: int) -> Mapping[str, tuple[str, ...] | None]:
+    """Return whom each live worker waits for: names of workers, or `SERVERS`; nobody while it computes.
+
+    None stands for one whose last word is older than the newest version: what it does by now is not known.
+
+    Args:
+        state: fold of the ledger.
+        live: of the newest events.
+        version_ms: append time of the newest version, milliseconds since the epoch.
+    """
+    config = state.config
+    if config is None or state.ended is not None:
+        return {}
+    heard = {
+        group.worker: live.members.get(("worker", group.worker, group.incarnation)) for group in state.groups.values()
+    }
+    paces = {group.worker: _pace(group, heard[group.worker]) for group in state.groups.values()}
+    found: dict[str, tuple[str, ...] | None] = {}
+    for group in state.groups.values():
+        member = heard[group.worker]
+        if member is None or member.left or member.seen_ms < version_ms:
+            found[group.worker] = None
+        elif _may_start(state, group, member) or config.is_last(_progress(state, paces[group.worker])):
+            found[group.worker] = ()
+        else:
+            found[group.worker] = _slower(paces, group.worker)
+    return found
+
+
+def _pace(group: Group, member: Member | None) -> int:
+    return group.settled_pace + _unsettled(group, member)
+
+
+def _unsettled(group: Group, member: Member | None) -> int:
+    return 0 if member is None else max(0, member.clock - group.settled_clock)
+
+
+def _progress(state: RunState, pace: int) -> int:
+    config = state.config
+    return pace if config is not None and config.consistency.closes_by_clock else state.version
+
+
+def _slower(paces: Mapping[str, int], worker: str) -> tuple[str, ...]:
+    slower = sorted(name for name, pace in paces.items() if pace < paces[worker])
+    return tuple(slower) or (SERVERS,)
+
+
+def _may_start(state: RunState, group: Group, member: Member) -> bool:
+    """Whether the clock rule lets it compute, by what it said last. By count, all of its clocks are on the newest."""
+    config = state.config
+    if config is None:
+        return False
+    bounds, k, unsettled = config.consistency, config.max_unsettled, _unsettled(group, member)
+    if member.version < 0 or policy.too_stale(state.version - member.version, bounds):
+        return False
+    if not bounds.closes_by_clock:
+        return policy.count_starts(since_base=unsettled, unsettled=unsettled, bounds=bounds, k=k)
+    return policy.clock_starts(
+        pace=group.settled_pace + unsettled,
+        settled=[one.settled_pace for one in state.groups.values()],
+        published=member.version,
+        unsettled=unsettled,
+        bounds=bounds,
+        k=k,
+    )
