@@ -18,10 +18,11 @@ from driftline.broker.port import Start
 from driftline.broker.topics import Stream
 from driftline.consumers.decisions import decide
 from driftline.consumers.evidence import Evidence
+from driftline.consumers.heard_clocks import Clock
 from driftline.consumers.run_state import Folded, RunState
 from driftline.errors import ConfigError
 from driftline.schemas.codec import encode
-from driftline.schemas.effects import Effect, Read, Send, SendFailed, StopReading
+from driftline.schemas.effects import AskEnds, Effect, EndsKnown, Read, Send, SendFailed, StopReading
 from driftline.schemas.records import (
     NO_RUN,
     Event,
@@ -78,6 +79,8 @@ class Coordinator:
         self._tick_outstanding = False
         self._next_tick_s = 0.0
         self._snapshot_partitions = 0
+        self._lacking: set[Clock] = set()
+        self._ends_asked = False
 
     # -- ownership of events -----------------------------------------------------------------------------------------
 
@@ -133,7 +136,7 @@ class Coordinator:
         """An event was read; only the owner of the partition gets here."""
         effects: list[Effect] = []
         if isinstance(event, Tick):
-            self._hear_tick(event)
+            effects += self._hear_tick(event)
         else:
             self.evidence.hear(event, self._ticks_read)
         if isinstance(event, Proposal):
@@ -210,15 +213,31 @@ class Coordinator:
         tick = Tick(run=run, term=self._state.chain.term, sequence=self._ticks_read + 1)
         return [Send(Stream.EVENTS, 0, encode(tick))]
 
-    def _hear_tick(self, tick: Tick) -> None:
+    def _hear_tick(self, tick: Tick) -> list[Effect]:
         expected = (self._state.chain.term, self._ticks_read + 1)
-        if self.phase is Phase.REIGNING and (tick.term, tick.sequence) == expected:
-            self._ticks_read += 1
-            self.evidence.hear_tick(self._ticks_read)
-            self._tick_outstanding = False
-            self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.config else 0.25)
-            if self._state.config is not None:
-                self.evidence.forget_silent(self._ticks_read, self._state.config.gone_after_ticks)
+        if self.phase is not Phase.REIGNING or (tick.term, tick.sequence) != expected:
+            return []
+        self._ticks_read += 1
+        self.evidence.hear_tick(self._ticks_read)
+        self._tick_outstanding = False
+        self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.config else 0.25)
+        if self._state.config is not None:
+            self.evidence.forget_silent(self._ticks_read, self._state.config.gone_after_ticks)
+        return self._ask_ends()
+
+    def _ask_ends(self) -> list[Effect]:
+        """Ask where the deltas end, while a contribution has lacked receipts for a whole tick."""
+        before, self._lacking = self._lacking, self.evidence.lacking()
+        if self._ends_asked or self.evidence.ends or not before & self._lacking:
+            return []
+        self._ends_asked = True
+        return [AskEnds(Stream.DELTAS)]
+
+    def on_ends(self, known: EndsKnown) -> list[Effect]:
+        """The ends of the deltas, as they were after they were asked for."""
+        self._ends_asked = False
+        self.evidence.hear_ends(known.ends)
+        return []
 
     # -- proposals ---------------------------------------------------------------------------------------------------
 

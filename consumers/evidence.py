@@ -7,6 +7,7 @@ It has four parts that know nothing of each other: the birth of the run, members
 """
 
 from collections import deque
+from collections.abc import Mapping
 
 from driftline.consumers.event_check import event_problem
 from driftline.consumers.heard_birth import HeardBirth
@@ -28,9 +29,6 @@ from driftline.schemas.records import (
     UndecodableReport,
 )
 
-KEEPING_UP = 2
-"""Versions that an owner may be behind the head and still count as reading what there is."""
-
 MAX_EARLY = 1024
 """Events that are remembered while the run has not started; the newest."""
 
@@ -42,6 +40,7 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
         for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions):
             part.__init__(self, state)
         self._early: deque[Event] = deque(maxlen=MAX_EARLY)
+        self.ends: dict[int, int] = {}
 
     def hear(self, event: Event, ticks_read: int) -> None:
         """Remember an event of this run. Events of another run under the same name are counted and dropped."""
@@ -75,19 +74,29 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
                 self.counters["undecodable"] += 1
 
     def hear_tick(self, ticks_read: int) -> None:
-        """Count a tick for contributions that are not whole, if every partition has an owner that keeps up.
+        """Count a tick for contributions that are not whole, if their deltas would have been read if they were there.
 
-        A partition without a live owner, or with one that still refolds, says nothing about what is in the log.
+        Every partition has a live owner that reports a reading position at or behind the partition's end, as that was
+        looked up after the last tick that counted. An owner that is behind says nothing about what is in the log.
         """
         config = self._state.config
-        if config is None:
+        if config is None or not self.ends:
             return
-        self.served_ticks += all(
+        read_to_the_end = all(
             partition in self.owners
             and ticks_read - self.heard.get(self.owners[partition], 0) < config.gone_after_ticks
-            and self.applied[partition] >= self._state.version - KEEPING_UP
+            and self.positions[partition] >= self.ends[partition]
             for partition in range(config.partitions)
         )
+        if read_to_the_end:
+            self.served_ticks += 1
+            self.ends = {}
+
+    def hear_ends(self, ends: Mapping[int, int]) -> None:
+        """Remember where the partitions of the deltas end; an answer that lacks one of them is none."""
+        config = self._state.config
+        if config is not None and all(partition in ends for partition in range(config.partitions)):
+            self.ends = dict(ends)
 
     def forget_settled(self) -> None:
         """Drop what the ledger now holds."""

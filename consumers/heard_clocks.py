@@ -98,6 +98,10 @@ class HeardClocks:
         count = 0 if layout is None else layout.shard_count - len(self.receipts.get(clock, {}))
         return f"not whole after {waited} ticks: receipts of {count} shards are missing"
 
+    def lacking(self) -> set[Clock]:
+        """Return the clocks of contributions whose receipts have not all come, and that nothing else rules out."""
+        return {clock for clock in self.offers if not self.is_whole(clock) and not self.refusal(clock)}
+
     def is_whole(self, clock: Clock) -> bool:
         """Whether this clock can settle in a version: a skip, or a contribution whose deltas are all in the log."""
         offer = self.offers.get(clock)

@@ -15,6 +15,7 @@ class HeardVersions:
         self._state = state
         self.owners: dict[int, Member] = {}
         self.applied: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
         self.digests: dict[int, dict[int, ShardDigest]] = {}
         self.states: dict[int, StateDigest] = {}
         self.reports: dict[int, EvaluationReport] = {}
@@ -24,6 +25,7 @@ class HeardVersions:
         self.failure = self.failure or shorten(event.failure)
         for partition in event.partitions:
             self.applied[partition.partition] = event.version
+            self.positions[partition.partition] = partition.position
             self.owners[partition.partition] = (event.server, event.incarnation)
         for digest in event.shards:
             self._hear_digest(digest, event)

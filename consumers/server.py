@@ -12,6 +12,7 @@ from driftline.schemas.codec import decode, encode, peek_type
 from driftline.schemas.effects import (
     CaughtUp,
     Effect,
+    EndsKnown,
     Finish,
     Input,
     PartitionsAssigned,
@@ -85,8 +86,13 @@ class Server:
                 return self._revoked(event)
             case SendFailed():
                 return self._send_failed(event)
-            case Timer():
-                return self.coordinator.on_timer(event.now_s) + self.shards.on_timer(event.now_s)
+            case Timer() | EndsKnown():
+                return self._timer_or_ends(event)
+
+    def _timer_or_ends(self, event: Timer | EndsKnown) -> list[Effect]:
+        if isinstance(event, EndsKnown):
+            return self.coordinator.on_ends(event)
+        return self.coordinator.on_timer(event.now_s) + self.shards.on_timer(event.now_s)
 
     # -- membership of the consumer groups ---------------------------------------------------------------------------
 

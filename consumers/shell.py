@@ -17,10 +17,13 @@ from driftline.broker.inflow import Failed, Inflow, NotStarted, Pumped, Started,
 from driftline.broker.port import Assigned, Broker, EndReached, Record, Revoked, Start
 from driftline.broker.pump import GroupPump, ReaderPump
 from driftline.broker.topics import Stream, parse_topic, topic_name
+from driftline.consumers.ends import Ends
 from driftline.errors import BrokerError, TopicMissing
 from driftline.schemas.effects import (
+    AskEnds,
     CaughtUp,
     Effect,
+    EndsKnown,
     Finish,
     Input,
     PartitionsAssigned,
@@ -91,6 +94,7 @@ class Shell:
         self._failed: deque[SendFailed] = deque()
         self._restarts: Counter[tuple[str, int]] = Counter()
         self._producer = broker.producer()
+        self._ends = Ends(broker)
         self._inflow = Inflow()
         self._reader = ReaderPump("reader", broker.reader(), self._inflow)
         self._groups = {
@@ -129,6 +133,9 @@ class Shell:
                 self._take(item)
             while self._failed:
                 self._feed(self._failed.popleft())
+            while self._ends.answers:
+                topic, ends = self._ends.answers.popleft()
+                self._feed(EndsKnown(_stream(topic), ends))
             now_s = time.monotonic()
             if now_s >= self._next_timer_s:
                 self._next_timer_s = now_s + TIMER_S
@@ -203,6 +210,8 @@ class Shell:
                     self._direct(effect)
                 case ResumeDeltas():
                     self._groups[Stream.DELTAS].resume(effect.partitions)
+                case AskEnds(stream):
+                    self._ends.ask(topic_name(self._run, stream))
                 case Finish():
                     self.finished = effect
 
@@ -236,6 +245,7 @@ class Shell:
         """Stop reading, flush, and release every client; returns how many records were not delivered."""
         for pump in (*self._groups.values(), self._reader):
             pump.close(CLOSE_S)
+        self._ends.close()
         undelivered = self._producer.close(CLOSE_S)
         if undelivered:
             log.error("%d records of run %s were not delivered within %.0f s", undelivered, self._run, CLOSE_S)

@@ -4,6 +4,7 @@ The cores (coordinator, server, worker, follower) take one input at a time and r
 broker, clock, socket or thread: a shell carries inputs and effects to a real Kafka, the simulation to a shuffled one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -68,7 +69,15 @@ class Timer:
     now_s: float
 
 
-Input: TypeAlias = Received | CaughtUp | PartitionsAssigned | PartitionsRevoked | SendFailed | Timer
+@dataclass(frozen=True, slots=True)
+class EndsKnown:
+    """Partition → the next offset to be written, as it was after `AskEnds`; empty if nobody could say."""
+
+    stream: Stream
+    ends: Mapping[int, int]
+
+
+Input: TypeAlias = Received | CaughtUp | PartitionsAssigned | PartitionsRevoked | SendFailed | Timer | EndsKnown
 
 # -- effects ---------------------------------------------------------------------------------------------------------
 
@@ -108,6 +117,13 @@ class ResumeDeltas:
 
 
 @dataclass(frozen=True, slots=True)
+class AskEnds:
+    """Look up where the partitions of a stream end now; `EndsKnown` answers."""
+
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The state machine has nothing more to do: an empty ``failure`` is success."""
 
@@ -115,4 +131,4 @@ class Finish:
     failure: str = ""
 
 
-Effect: TypeAlias = Send | Read | StopReading | ResumeDeltas | Finish
+Effect: TypeAlias = Send | Read | StopReading | ResumeDeltas | AskEnds | Finish

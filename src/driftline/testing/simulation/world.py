@@ -6,8 +6,10 @@ from collections import Counter, deque
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream
 from driftline.schemas.effects import (
+    AskEnds,
     CaughtUp,
     Effect,
+    EndsKnown,
     Finish,
     Input,
     PartitionsAssigned,
@@ -229,6 +231,10 @@ class World:
                     actor.cursors.pop((effect.stream, effect.partition), None)
                 case ResumeDeltas():
                     self._resume(actor, effect)
+                case AskEnds(stream):
+                    places = range(self.problem.config.partitions)
+                    ends = {partition: self.log.ends[stream, partition] for partition in places}
+                    actor.inbox.append(EndsKnown(stream, ends))
                 case Finish():
                     self._finish(actor, effect)
 
@@ -289,4 +295,6 @@ def _describe(event: Input) -> str:
             return f"{type(event).__name__} {event.stream}{list(event.partitions)}"
         case Timer():
             return f"{event.now_s:.3f}"
+        case EndsKnown():
+            return f"{event.stream} ends {event.ends}"
     return f"failed: {event.send.stream}"
