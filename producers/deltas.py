@@ -20,8 +20,9 @@ class Gradient:
     """What a worker computed in one clock.
 
     Attributes:
-        flat: gradient of every element of the layout, float32; zeros where a segment is absent.
-        presence: a flag a segment: whether it had a gradient at all.
+        flat: gradient of every parameter of the layout, float32; zeros where a segment is absent. Of a buffer its value
+            after the clock, as bytes.
+        presence: a flag a segment: whether it had a gradient at all; of a buffer, whether its value is there.
         weight: the loss denominator, usually the number of samples; finite and not negative.
         loss: mean loss over the batch.
         cursor: how many batches of its data the worker has read, those of this clock included.

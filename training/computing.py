@@ -12,9 +12,10 @@ from driftline.consumers.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.layout import Layout
+from driftline.training.buffers import with_buffers
 from driftline.training.data import DataPlan, Indices, part_of
 from driftline.training.gradients import clip, collect_gradients, loss_of, not_finite_names
-from driftline.training.model_layout import describe, flatten_parameters, load_parameters
+from driftline.training.model_layout import FlatArray, describe, flatten_parameters, load_parameters
 from driftline.training.one_clock import OneClock
 from driftline.training.optimizer_settings import build_optimizer
 from driftline.training.randomness import build_model, seed_everything, set_torch_defaults
@@ -85,7 +86,11 @@ class Computing:
         # Once a clock: its batches draw from the generators one after another, each something else.
         seed_everything(self._seed, worker, start, clock)
         self._model.train()
-        return self._local_steps(model, one) if self._local.steps > 1 else self._mean_gradient(one)
+        found = self._local_steps(one) if self._local.steps > 1 else self._mean_gradient(one)
+        if isinstance(found, Skipped) or not self.offer.layout.has_buffers:
+            return found
+        whole = with_buffers(self._model, self.offer.layout, model.flat, found)
+        return Skipped(whole, one.cursor) if isinstance(whole, str) else whole
 
     def _mean_gradient(self, one: OneClock) -> Gradient | Skipped:
         layout, total, count = self.offer.layout, WeightedMean(), 0
@@ -112,9 +117,13 @@ class Computing:
         mean.backward()  # type: ignore[no-untyped-call]
         return float(mean.detach()), float(weight)
 
-    def _local_steps(self, model: Model, one: OneClock) -> Gradient | Skipped:
-        """Step the task's own optimizer, whose state stays with this worker, and contribute ``base - local``."""
-        losses: list[tuple[float, float]] = []
+    def _local_steps(self, one: OneClock) -> Gradient | Skipped:
+        """Step the task's own optimizer, whose state stays with this worker, and contribute ``base - local``.
+
+        Both as this worker holds them: what rounding to bfloat16 does to the version is no step.
+        """
+        layout, losses = self.offer.layout, list[tuple[float, float]]()
+        base = flatten_parameters(self._model, layout)
         for indices in one.batches():
             losses.append(self._backward(indices))
             if self._local.clip_norm:
@@ -122,14 +131,23 @@ class Computing:
             self._optimizer.step()
         if not losses:
             return Skipped(NO_DATA, one.cursor)
-        layout = self.offer.layout
-        flat = np.subtract(model.flat, flatten_parameters(self._model, layout))
+        flat = _steps_between(layout, base, flatten_parameters(self._model, layout))
         if not np.isfinite(flat).all():
             return Skipped(f"not finite after {len(losses)} local steps", one.cursor)
         weight = sum(denominator for _, denominator in losses)
         loss = sum(mean * denominator for mean, denominator in losses) / weight if weight else math.nan
         presence = [segment.kind == "parameter" for segment in layout.segments]
         return Gradient(flat=flat, presence=presence, weight=weight, loss=loss, cursor=one.cursor)
+
+
+def _steps_between(layout: Layout, base: FlatArray, local: FlatArray) -> FlatArray:
+    """Return ``base - local`` of what is trained, and zeros elsewhere: buffers and masks may be no numbers."""
+    flat = np.zeros(layout.elements, np.float32)
+    for segment in layout.segments:
+        if segment.kind == "parameter":
+            part = slice(segment.offset, segment.stop)
+            np.subtract(base[part], local[part], out=flat[part])
+    return flat
 
 
 def one_group(layout: Layout) -> Layout:

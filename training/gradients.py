@@ -16,8 +16,10 @@ from torch import nn
 
 from driftline.consumers.event_check import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
 from driftline.errors import RunRefused, UsageError
+from driftline.schemas.dtypes import PARAMETER_DTYPES
 from driftline.schemas.layout import Layout
 from driftline.training.model_layout import FlatArray, bound, segment_tensor
+from driftline.training.model_tensors import dtype_name
 
 if TYPE_CHECKING:
     from driftline.training.task import Task
@@ -28,7 +30,7 @@ class CollectedGradient:
     """The gradient of a worker's mean loss.
 
     Attributes:
-        flat: shape (layout.elements,), float32; 0.0 where absent. Belongs to whoever called.
+        flat: shape (layout.elements,), float32; 0.0 where absent, and where buffers lie. Belongs to whoever called.
         present: shape (segments,), bool: whether a segment has a gradient.
         not_finite: names of segments with an infinity or NaN; such a gradient must not be sent.
         norm: 2-norm over all elements before clipping; NaN or infinite if ``not_finite`` is not empty.
@@ -78,7 +80,8 @@ def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None 
         clip_norm: the largest 2-norm to let through, above 0; None for no clipping.
 
     Raises:
-        RunRefused: the model does not fit the layout, or gradients are sparse or not float32; names every one.
+        RunRefused: the model does not fit the layout, or gradients are sparse or of a dtype that float32 does not hold;
+            names every one.
         ValueError: ``clip_norm`` is not above 0.
     """
     flat = np.zeros(layout.elements, dtype=np.float32)
@@ -115,8 +118,9 @@ def clip(flat: FlatArray, layout: Layout, clip_norm: float) -> None:
 def _problem(name: str, gradient: torch.Tensor) -> str:
     if gradient.layout != torch.strided:
         return f"the gradient of {name} is sparse, which this release cannot send; build the layer with sparse=False"
-    if gradient.dtype != torch.float32:
-        return f"the gradient of {name} is {gradient.dtype}, not torch.float32; leave its grad_dtype as it is"
+    if dtype_name(gradient) not in PARAMETER_DTYPES:
+        dtypes = ", ".join(PARAMETER_DTYPES)
+        return f"the gradient of {name} is {dtype_name(gradient)}, none of {dtypes}; leave its grad_dtype as it is"
     return ""
 
 

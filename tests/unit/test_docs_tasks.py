@@ -91,7 +91,6 @@ def test_the_page_names_every_optimizer_that_can_be_used() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("nn.Sequential(nn.Linear(30, 1), nn.BatchNorm1d(1))", "GroupNorm or LayerNorm"),
         ("nn.Linear(30, 1).double()", "model.float()"),
         ("nn.LazyLinear(1)", "one batch through the model"),
     ],
