@@ -287,6 +287,18 @@ class DropsEarlyReports(Evidence):
             super()._hear_report(event)
 
 
+class GivesUpUnreadDeltas(Evidence):
+    """Counts ticks while the owners' versions keep up, although the head waits for deltas that they have not read."""
+
+    def hear_tick(self, ticks_read: int) -> None:
+        config = self._state.config
+        self.served_ticks += config is not None and all(
+            ticks_read - self.heard.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
+            and self.applied.get(partition, -9) >= self._state.version - 2
+            for partition in range(config.partitions)
+        )
+
+
 class HearsAnyRun(Evidence):
     """Believes before RunStart whatever is said, also by members of another run."""
 
@@ -380,6 +392,7 @@ PLANTED = (
     Planted("gives up receipts", "9", Cores(server=GivesUpReceipts)),
     Planted("stops shared reading", "9", Cores(server=StopsSharedReading)),
     Planted("drops early reports", "9", Cores(server=server_with(evidence=DropsEarlyReports)), STALLS, crowd=True),
+    Planted("gives up unread deltas", "9", Cores(server=server_with(evidence=GivesUpUnreadDeltas)), (Fault.STALL,)),
     Planted("hears any run", "9", Cores(server=server_with(evidence=HearsAnyRun)), STRANGERS),
     Planted("says it once", "9", Cores(worker=SaysItOnce)),
     Planted("starts early", "7", Cores(worker=StartsEarly)),
