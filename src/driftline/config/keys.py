@@ -167,8 +167,8 @@ RUN = (
     *BOUNDS,
     _key("run", "workers", Kind.WHOLE, default="3", metavar="N", help="Workers that version 1 waits for."),
     _key(
-        "run", "steps", Kind.WHOLE, metavar="V", example="300",
-        help="End at this version. Default: 300, unless --epochs is given.",
+        "run", "steps", Kind.WHOLE, metavar="V", example="200",
+        help="End at this version. Default: 200, unless --epochs is given.",
     ),
     _key(
         "run", "epochs", Kind.WHOLE, metavar="E", example="5",

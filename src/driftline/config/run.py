@@ -15,7 +15,7 @@ from driftline.training.run_settings import RunSettings
 from driftline.training.task import check_file, load_task
 from driftline.training.tasks import BUILT_IN
 
-DEFAULT_STEPS = 300
+DEFAULT_STEPS = 200
 _MAX_WORKERS = 10_000
 _MAX_STEPS = 2**53
 _MAX_EPOCHS = 1_000_000
