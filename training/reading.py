@@ -41,7 +41,21 @@ def check_run_exists(broker: Broker, run: str) -> None:
     check_run_name(run)
     names = run_names(broker)
     if run not in names:
+        check_visible(broker, run)
         raise no_such_run(run, names)
+
+
+def check_visible(broker: Broker, run: str) -> None:
+    """Return if this client may know whether a run exists.
+
+    Raises:
+        BrokerError: it may not; says which right is missing.
+    """
+    admin = broker.admin()
+    try:
+        admin.topics([topic_name(run, Stream.LEDGER)])
+    finally:
+        admin.close()
 
 
 def no_such_run(run: str, names: Sequence[str]) -> RunRefused:

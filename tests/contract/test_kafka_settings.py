@@ -103,7 +103,7 @@ def test_refused_credentials_break_a_client_that_never_worked(code: int) -> None
     faults = Faults(KafkaSettings(_ADDRESS))
     faults.check()
     faults.on_error(KafkaError(code, "certificate verify failed"))
-    with pytest.raises(BrokerError, match=r"certificate verify failed.*check security\.protocol"):
+    with pytest.raises(BrokerError, match=r"certificate verify failed.*set ssl\.ca\.location"):
         faults.check()
 
 

@@ -6,7 +6,7 @@ Threads: one owner thread for each ``Reader`` and ``GroupReader``; a ``Producer`
 Nothing here survives a fork: create clients in the process that uses them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -228,8 +228,12 @@ class GroupReader(Protocol):
 class Admin(Protocol):
     """Topics and offsets. Every call has a deadline and raises ``BrokerUnreachable`` when it passes."""
 
-    def topics(self) -> Mapping[str, int]:
-        """Name to number of partitions, of every topic that this client may see."""
+    def topics(self, names: Iterable[str] | None = None) -> Mapping[str, int]:
+        """Name to number of partitions, of every topic that this client may see, or of those of ``names`` that exist.
+
+        Raises:
+            BrokerError: whether a topic of ``names`` exists must not be known to this client.
+        """
         ...
 
     def create(self, specs: Sequence[TopicSpec]) -> None:

@@ -1,6 +1,7 @@
 """The embedded broker as its users see it: start, use, stop."""
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from driftline.broker.embedded.node import Node
 from driftline.broker.embedded.paths import Layout, make_dir
 from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.prepare import prepare_later
+from driftline.broker.embedded.properties import Listener
 from driftline.broker.embedded.report import Report, quiet
 from driftline.broker.embedded.status import BrokerStatus, look
 from driftline.errors import EmbeddedBrokerError
@@ -37,6 +39,8 @@ class EmbeddedBroker:
         port: the clients' port; chosen once and kept by default.
         prepare: after a stop, have the ahead-of-time cache made in the background if there is none.
         report: told what is waited for: downloads, other processes.
+        listeners: more addresses for clients, for example one with TLS.
+        properties: settings of Kafka that are added, or replace one of ours.
     """
 
     def __init__(
@@ -47,8 +51,11 @@ class EmbeddedBroker:
         port: int | None = None,
         prepare: bool = True,
         report: Report = quiet,
+        listeners: Sequence[Listener] = (),
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home
+        self._listeners, self._properties = listeners, properties
         self._keep, self._port, self._prepare_later, self._report = keep, port, prepare, report
         self._layout = Layout.of(home)
         self._users = FileLock(self._layout.users_lock)
@@ -178,7 +185,7 @@ class EmbeddedBroker:
         class_path = ensure_jars(self._report)
         self._report(f"starting Apache Kafka {KAFKA_VERSION} at {HOST}:{node.address.broker_port}")
         cache = aot.find(class_path)
-        node.prepare(class_path, aot.options(cache))
+        node.prepare(class_path, aot.options(cache), self._properties, self._listeners)
         launch = node.launch(class_path, aot.options(cache), aot=cache is not None)
         ready = node.wait_ready(launch, deadline_s)
         if cache and not ready:

@@ -17,7 +17,7 @@ from driftline.broker.embedded.java import BROKER_MAIN, FORMAT_MAIN, java_comman
 from driftline.broker.embedded.paths import Layout, make_dir
 from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.probe import ask_metadata
-from driftline.broker.embedded.properties import DATA_DIR, node_properties, render
+from driftline.broker.embedded.properties import DATA_DIR, Listener, node_properties, render
 from driftline.broker.embedded.state import Cluster, Launch, NodeAddress, load_launch, save_launch, write_atomically
 from driftline.errors import EmbeddedBrokerError
 
@@ -62,11 +62,15 @@ class Node:
         return seen is not None and seen.nodes >= {n.node_id for n in self.cluster.nodes} and seen.controller_id >= 0
 
     def prepare(
-        self, class_path: Sequence[Path], options: Sequence[str], extra: Mapping[str, str] | None = None
+        self,
+        class_path: Sequence[Path],
+        options: Sequence[str],
+        extra: Mapping[str, str] | None = None,
+        listeners: Sequence[Listener] = (),
     ) -> None:
         """Write the properties; format the data directory if that was never finished."""
         make_dir(self.folder, "the broker's state")
-        properties = node_properties(self.address, self.cluster.nodes, extra)
+        properties = node_properties(self.address, self.cluster.nodes, extra, listeners)
         write_atomically(self.folder / _PROPERTIES, render(properties))
         if not (self.data / "meta.properties").exists():
             self._format(class_path, options)

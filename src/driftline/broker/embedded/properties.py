@@ -1,6 +1,7 @@
 """A node's ``server.properties``, as a pure function of its address and its peers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.state import NodeAddress
@@ -14,7 +15,6 @@ _DELETE = 0x7F
 
 _ALWAYS = {
     "process.roles": "broker,controller",
-    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "CLIENTS",
     "controller.listener.names": "CONTROLLER",
     "log.dirs": DATA_DIR,
@@ -72,8 +72,31 @@ _FAILOVER = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One more address for clients; how it is secured stands in the extra settings, under its name.
+
+    Attributes:
+        name: for Kafka's own settings, in capitals.
+        port: of the loopback address.
+        protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
+    """
+
+    name: str
+    port: int
+    protocol: str
+
+    @property
+    def address(self) -> str:
+        """As Kafka's settings name it."""
+        return f"{self.name}://{HOST}:{self.port}"
+
+
 def node_properties(
-    node: NodeAddress, peers: Sequence[NodeAddress], extra: Mapping[str, str] | None = None
+    node: NodeAddress,
+    peers: Sequence[NodeAddress],
+    extra: Mapping[str, str] | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> dict[str, str]:
     """Return the properties of ``node`` in a cluster of ``peers`` (itself included).
 
@@ -81,9 +104,12 @@ def node_properties(
         node: the node to describe.
         peers: every node of the cluster; each is a broker and a voter.
         extra: settings that are added, or replace one of ours.
+        listeners: beside the plain one, which the nodes use among themselves.
     """
     replicas = min(len(peers), _MAX_REPLICAS)
     in_sync = max(1, replicas - 1)
+    clients = Listener("CLIENTS", node.broker_port, "PLAINTEXT")
+    more = [one.address for one in listeners]
     return {
         **_ALWAYS,
         **_RETENTION,
@@ -91,8 +117,11 @@ def node_properties(
         **(_FAILOVER if len(peers) > 1 else _ALONE),
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{p.node_id}@{HOST}:{p.controller_port}" for p in peers),
-        "listeners": f"CLIENTS://{HOST}:{node.broker_port},CONTROLLER://{HOST}:{node.controller_port}",
-        "advertised.listeners": f"CLIENTS://{HOST}:{node.broker_port}",
+        "listeners": ",".join([clients.address, f"CONTROLLER://{HOST}:{node.controller_port}", *more]),
+        "advertised.listeners": ",".join([clients.address, *more]),
+        "listener.security.protocol.map": ",".join(
+            ["CONTROLLER:PLAINTEXT", *(f"{one.name}:{one.protocol}" for one in (clients, *listeners))]
+        ),
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(in_sync),
         "offsets.topic.replication.factor": str(replicas),

@@ -12,14 +12,21 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
 from driftline.broker.kafka.deadline import Deadline
-from driftline.broker.kafka.errors import AWAY, MISSING, Faults, translated, unreachable
+from driftline.broker.kafka.errors import AWAY, FORBIDDEN, MISSING, Faults, translated, unreachable
+from driftline.broker.kafka.hints import silence_hint
+from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.kafka.tls_probe import speaks_tls
 from driftline.broker.port import Bounds, TopicSpec
 from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing
 
 _SLICE_S = 0.5
 """Longest time inside librdkafka at once, so that Ctrl-C gets through."""
 _PAUSE_S = 0.01
+_SILENCE_S = 2.0
+"""After so long without a word the first address is asked whether it speaks TLS."""
+_CLOSED = 3
+"""So many connections that were closed without a word are no accident."""
 _LEAST_S = 0.05
 """librdkafka takes no time-out of zero."""
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -35,20 +42,25 @@ class KafkaAdmin:
         self._settings = settings
         self._timeout_s = settings.request_timeout_s if timeout_s is None else timeout_s
         self._faults = Faults(settings)
+        self._is_tls: bool | None = None
         self._guard = ClientGuard("admin client")
         properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
         # Its context manager is the only way to close it.
         self._open = ExitStack()
         self._client = self._open.enter_context(AdminClient(properties))
 
-    def topics(self, timeout_s: float | None = None) -> Mapping[str, int]:
+    def topics(self, names: Iterable[str] | None = None, timeout_s: float | None = None) -> Mapping[str, int]:
         """See ``Admin.topics``; ``timeout_s`` replaces the request time-out."""
-        return {name: len(leaders) for name, leaders in self._leaders(self._deadline(timeout_s)).items()}
+        deadline = self._deadline(timeout_s)
+        known: dict[str, dict[int, int]] = {}
+        for name in (None,) if names is None else names:
+            known |= self._leaders(deadline, name)
+        return {name: len(leaders) for name, leaders in known.items()}
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """See ``Admin.create``."""
         deadline = self._deadline()
-        existing = self.topics()
+        existing = self.topics([spec.name for spec in specs])
         for spec in specs:
             _check_partitions(spec, existing.get(spec.name, spec.partitions))
         missing = [spec for spec in specs if spec.name not in existing]
@@ -63,8 +75,8 @@ class KafkaAdmin:
             return
         futures = self._client.delete_topics(list(names), request_timeout=deadline.left_s(at_least=_LEAST_S))
         for name, future in futures.items():
-            self._settle(future, f"deleting topic {name}", deadline, fine=MISSING)
-        while set(names) & self.topics().keys():
+            self._settle(future, f"deleting topic {name}", deadline, fine=MISSING, needs=Right("Delete", "topic", name))
+        while self.topics(names):
             self._pause(deadline)
 
     def bounds(self, topic: str, timeout_s: float | None = None) -> Mapping[int, Bounds]:
@@ -85,7 +97,8 @@ class KafkaAdmin:
             wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
             futures = self._client.delete_records(wanted, request_timeout=deadline.left_s(at_least=_LEAST_S))
             for each, future in futures.items():
-                self._settle(future, f"trimming {topic}[{each.partition}] to {before[each.partition]}", deadline)
+                what = f"trimming {topic}[{each.partition}] to {before[each.partition]}"
+                self._settle(future, what, deadline, needs=Right("Delete", "topic", topic))
 
     def close(self) -> None:
         """See ``Admin.close``."""
@@ -97,12 +110,18 @@ class KafkaAdmin:
         futures = self._client.create_topics(new, request_timeout=deadline.left_s(at_least=_LEAST_S))
         for name, future in futures.items():
             # Another process may have been faster; whether it made the same topic is checked afterwards.
-            self._settle(future, f"creating topic {name}", deadline, fine={KafkaError.TOPIC_ALREADY_EXISTS})
+            self._settle(
+                future,
+                f"creating topic {name}",
+                deadline,
+                fine={KafkaError.TOPIC_ALREADY_EXISTS},
+                needs=Right("Create", "topic", name),
+            )
 
     def _until_led(self, specs: Mapping[str, TopicSpec], deadline: Deadline) -> None:
         """Wait until every partition has a leader, so that whoever comes next can use the topics at once."""
         while specs:
-            known = self._leaders(deadline)
+            known = {name: leaders for spec in specs for name, leaders in self._leaders(deadline, spec).items()}
             for name in specs.keys() & known.keys():
                 _check_partitions(specs[name], len(known[name]))
             if specs.keys() <= {name for name, leaders in known.items() if min(leaders.values()) >= 0}:
@@ -125,7 +144,8 @@ class KafkaAdmin:
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             return found
 
-        return self._retrying(ask, f"looking up the offsets of {topic}", deadline)
+        needs = Right("Describe", "topic", topic)
+        return self._retrying(ask, f"looking up the offsets of {topic}", deadline, needs)
 
     def _leaders(self, deadline: Deadline, topic: str | None = None) -> dict[str, dict[int, int]]:
         """Of every topic, or one, if it is there: partition to the node that leads it, -1 while none does."""
@@ -134,15 +154,21 @@ class KafkaAdmin:
             topics = self._client.list_topics(
                 topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
             ).topics
+            for found in topics.values():
+                if found.error is not None and found.error.code() in FORBIDDEN:
+                    raise KafkaException(found.error)
             return {
                 name: {number: partition.leader for number, partition in found.partitions.items()}
                 for name, found in topics.items()
                 if found.partitions
             }
 
-        return self._retrying(ask, "asking for metadata", deadline)
+        needs = Right("Describe", "topic", topic or "TOPIC")
+        return self._retrying(ask, f"asking for {topic or 'metadata'}", deadline, needs)
 
-    def _settle(self, future: Future[T], what: str, deadline: Deadline, fine: Container[int] = ()) -> None:
+    def _settle(
+        self, future: Future[T], what: str, deadline: Deadline, *, fine: Container[int] = (), needs: Right | None = None
+    ) -> None:
         try:
             self._result(future, deadline)
         except KafkaException as error:
@@ -150,7 +176,7 @@ class KafkaAdmin:
             if code in AWAY:
                 raise self._unreachable(deadline) from None
             if code not in fine:
-                raise translated(error.args[0], what, self._settings) from None
+                raise translated(error.args[0], what, self._settings, needs) from None
 
     def _result(self, future: Future[T], deadline: Deadline) -> T:
         try:
@@ -158,8 +184,9 @@ class KafkaAdmin:
         except TimeoutError:
             raise self._unreachable(deadline) from None
 
-    def _retrying(self, ask: Callable[[], T], what: str, deadline: Deadline) -> T:
+    def _retrying(self, ask: Callable[[], T], what: str, deadline: Deadline, needs: Right) -> T:
         self._guard.check()
+        silence = Deadline(_SILENCE_S)
         while True:
             try:
                 answer = ask()
@@ -167,11 +194,26 @@ class KafkaAdmin:
                 self._client.poll(0)
                 self._faults.check()
                 if error.args[0].code() not in AWAY and not error.args[0].retriable():
-                    raise translated(error.args[0], what, self._settings) from None
+                    raise translated(error.args[0], what, self._settings, needs) from None
+                if silence.passed() and self._faults.is_silent:
+                    silence = Deadline(deadline.timeout_s)
+                    self._break_silence()
             else:
                 self._faults.worked()
                 return answer
             self._pause(deadline)
+
+    def _break_silence(self) -> None:
+        """Find out why connections are closed without a word.
+
+        Raises:
+            BrokerError: the address speaks TLS, and wants more or less of it than we do.
+        """
+        first = self._settings.bootstrap_servers.partition(",")[0].strip()
+        self._is_tls = speaks_tls(first, _SILENCE_S)
+        if self._is_tls and self._faults.closed >= _CLOSED:
+            hint = silence_hint(self._settings.properties, is_tls=True)
+            raise BrokerError(f"Kafka at {self._settings.bootstrap_servers} closes the connection: {hint}")
 
     def _pause(self, deadline: Deadline) -> None:
         if deadline.passed():
@@ -182,7 +224,7 @@ class KafkaAdmin:
         # error_cb is served here, so that the error can say why.
         self._client.poll(0)
         self._faults.check()
-        return unreachable(self._settings, deadline.timeout_s, self._faults.last_word)
+        return unreachable(self._settings, deadline.timeout_s, self._faults.last_word, is_tls=self._is_tls)
 
     def _deadline(self, timeout_s: float | None = None) -> Deadline:
         self._guard.check()

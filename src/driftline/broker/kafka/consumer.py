@@ -17,6 +17,7 @@ from driftline.broker.kafka.errors import (
     Faults,
     translated,
 )
+from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail
 from driftline.errors import BrokerUnreachable, TopicMissing
@@ -79,7 +80,7 @@ class Lookup:
     def missing(self, topics: Iterable[str]) -> list[str]:
         """Those of the topics that do not exist; none if nobody answers, for then nothing is known."""
         try:
-            existing = self._client().topics(_GRACE_S)
+            existing = self._client().topics(timeout_s=_GRACE_S)
         except BrokerUnreachable:
             return []
         return sorted(set(topics) - existing.keys())
@@ -114,8 +115,9 @@ class StillThere(Exception):
 class Inbox:
     """Gives a consumer's messages their meaning: a record, the end of a partition, or an error to raise."""
 
-    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup) -> None:
+    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup, group: str) -> None:
         self._settings = settings
+        self._group = group
         self._faults = faults
         self._lookup = lookup
         self._ends: dict[tuple[str, int], int] = {}
@@ -185,7 +187,9 @@ class Inbox:
                 "a group reader was not polled for %g s and leaves its group", self._settings.max_poll_interval_s
             )
         elif error.code() not in AWAY and not error.retriable():
-            raise translated(error, f"reading {topic or 'a topic'}", self._settings)
+            group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+            needs = Right("Read", "group", self._group) if group else Right("Read", "topic", topic)
+            raise translated(error, f"reading {topic or 'a topic'}", self._settings, needs)
         _log.debug("reading %s: %s", topic, error.str())
 
     def _lost(self, topic: str, partition: int, offset: int) -> None:

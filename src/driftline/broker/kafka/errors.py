@@ -7,6 +7,8 @@ import time
 
 from confluent_kafka import KafkaError
 
+from driftline.broker.kafka.hints import NOT_AWAY, refusal_hint, silence_hint, user_of
+from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed, TopicMissing
 
@@ -40,7 +42,7 @@ AWAY = {
 }
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-_FORBIDDEN = {
+FORBIDDEN = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -50,28 +52,62 @@ _REPEATED_AFTER_S = 10.0
 _REPEATED_WITHIN_S = 120.0
 
 
-def translated(error: KafkaError, what: str, settings: KafkaSettings) -> BrokerError:
-    """Return our error for one of librdkafka's; ``what`` says what was being done, and to which topic."""
+def translated(error: KafkaError, what: str, settings: KafkaSettings, needs: Right | None = None) -> BrokerError:
+    """Return our error for one of librdkafka's.
+
+    Args:
+        error: librdkafka's.
+        what: what was being done, and to which topic.
+        settings: of the client.
+        needs: the right that it takes, if Kafka should say that it is missing.
+    """
     said = settings.scrub(error.str())
     code = error.code()
+    if is_refusal(error):
+        return BrokerError(
+            f"{what}: Kafka at {settings.bootstrap_servers} refused the connection ({said}); "
+            f"{settings.scrub(refusal_hint(said, settings.properties))}"
+        )
     if code in MISSING:
         return TopicMissing(f"{what}: no such topic or partition ({said})")
     if code in AWAY:
         return BrokerUnreachable(f"{what}: no answer from Kafka at {settings.bootstrap_servers} ({said})")
-    if code in _REFUSED:
-        return BrokerError(
-            f"{what}: Kafka at {settings.bootstrap_servers} refused the connection ({said}); check security.protocol, "
-            f"the certificates and the credentials"
-        )
-    if code in _FORBIDDEN:
-        return BrokerError(f"{what}: not allowed ({said}); an access rule (ACL) for this user is missing")
+    if code in FORBIDDEN:
+        return forbidden(what, settings, needs or _usual_right(code), said)
     return BrokerError(f"{what}: Kafka answered {error.name()} ({said})")
 
 
-def undelivered(error: KafkaError, what: str, settings: KafkaSettings, last_word: str) -> BrokerError:
+def is_refusal(error: KafkaError) -> bool:
+    """Whether the other side refuses us, and will do so again however long we try."""
+    return error.code() in _REFUSED or (
+        error.code() == KafkaError._TRANSPORT and NOT_AWAY.search(error.str()) is not None
+    )
+
+
+def forbidden(what: str, settings: KafkaSettings, needs: Right, said: str) -> BrokerError:
+    """Return the error for a missing right: whose, to do what, and how it is given."""
+    principal = user_of(settings.properties)
+    known = principal if principal.startswith("User:") else "User:NAME"
+    return BrokerError(
+        f"{what}: {principal} has no right to {needs} ({said}); an administrator gives it with: "
+        f"{needs.command(known, settings.bootstrap_servers)}"
+    )
+
+
+def _usual_right(code: int) -> Right:
+    if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return Right("Read", "group", "GROUP")
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return Right("Describe", "topic", "TOPIC")
+    return Right("IdempotentWrite", "cluster")
+
+
+def undelivered(
+    error: KafkaError, what: str, settings: KafkaSettings, last_word: str, needs: Right | None = None
+) -> BrokerError:
     """Return our error for a record that was not acknowledged."""
-    if error.code() in MISSING | _FORBIDDEN:
-        return translated(error, what, settings)
+    if error.code() in MISSING | FORBIDDEN:
+        return translated(error, what, settings, needs)
     if error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}:
         return BrokerError(f"{what}: the broker refused its size; raise max.message.bytes of the topic to the default")
     if error.code() in _PURGED:
@@ -84,12 +120,12 @@ def undelivered(error: KafkaError, what: str, settings: KafkaSettings, last_word
     )
 
 
-def unreachable(settings: KafkaSettings, timeout_s: float, last_word: str) -> BrokerUnreachable:
-    """Return the error for a broker that did not answer in time."""
+def unreachable(
+    settings: KafkaSettings, timeout_s: float, last_word: str, *, is_tls: bool | None = None
+) -> BrokerUnreachable:
+    """Return the error for a broker that did not answer in time; ``is_tls`` says whether it answers TLS, if known."""
     # A refused connection or a name that does not resolve is reported. Silence means that somebody took the connection.
-    why = (
-        last_word or "the connection opens but nobody answers: a broker that hangs, or one that expects TLS or a login"
-    )
+    why = last_word or silence_hint(settings.properties, is_tls=is_tls)
     return BrokerUnreachable(
         f"no Kafka answers at {settings.bootstrap_servers} within {timeout_s:g} s ({why}); start one with "
         f"`driftline broker start`, or name another with --bootstrap-servers"
@@ -109,6 +145,8 @@ class Faults:
         self._broken: str | None = None
         self._worked = False
         self._refused_at_s: float | None = None
+        self.closed = 0
+        """How often every broker was found to be away, or closed the connection."""
         self.last_word = ""
         """What librdkafka said last about a connection, without secrets."""
 
@@ -118,11 +156,18 @@ class Faults:
         _log.debug("Kafka client: %s (%s)", said, error.name())
         if error.fatal():
             self._broken = f"the Kafka client is broken for good: {said} ({error.name()})"
-        elif error.code() in _REFUSED:
+        elif is_refusal(error):
             self.last_word = said
             self._refuse(str(translated(error, "connecting", self._settings)))
-        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.closed += 1
+        else:
             self.last_word = said
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was heard of any broker, neither an answer nor a reason why there is none."""
+        return not (self._worked or self.last_word or self._broken)
 
     def worked(self) -> None:
         """Note that the broker answered."""

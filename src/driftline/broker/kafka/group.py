@@ -32,7 +32,7 @@ class KafkaGroupReader:
         self._guard = ClientGuard("group reader")
         self._ownership = Ownership(topic)
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup)
+        self._inbox = Inbox(settings, self._faults, self._lookup, group)
         self._client = Consumer({**settings.group(group, member), "error_cb": self._faults.on_error})
         self._client.subscribe(
             [topic],

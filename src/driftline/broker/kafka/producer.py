@@ -10,6 +10,7 @@ from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated, undelivered
+from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.payload import check_payload
 from driftline.broker.port import OnDelivery, Payload
@@ -58,7 +59,8 @@ class KafkaProducer:
                 # Back-pressure: wait for a delivery to make room, never drop.
                 self._poll(_SLICE_S)
             except KafkaException as error:
-                raise translated(error.args[0], f"writing to {topic}[{partition}]", self._settings) from None
+                what, needs = f"writing to {topic}[{partition}]", Right("Write", "topic", topic)
+                raise translated(error.args[0], what, self._settings, needs) from None
         self._poll(0.0)
 
     def poll(self, timeout_s: float = 0.0) -> int:
@@ -112,7 +114,8 @@ class KafkaProducer:
         return report
 
     def _failure(self, topic: str, partition: int, error: KafkaError) -> BrokerError:
-        return undelivered(error, f"a record for {topic}[{partition}]", self._settings, self._faults.last_word)
+        what, needs = f"a record for {topic}[{partition}]", Right("Write", "topic", topic)
+        return undelivered(error, what, self._settings, self._faults.last_word, needs)
 
     def _full(self, topic: str, partition: int) -> DeliveryFailed:
         return DeliveryFailed(

@@ -113,9 +113,17 @@ def property_problems(properties: Mapping[str, str]) -> list[str]:
     problems = [problem for name, value in properties.items() for problem in _problems_of(name, value)]
     if not problems:
         # One by one they are fine; together they may still lack a part, or name a file that is not there.
-        whole = _refusal(properties)
-        problems += [] if whole is None else [f"Kafka properties: {whole}"]
+        whole = _no_mechanism(properties) or _refusal(properties)
+        problems += [f"Kafka properties: {whole}"] if whole else []
     return [scrubbed(problem, properties) for problem in problems]
+
+
+def _no_mechanism(properties: Mapping[str, str]) -> str:
+    """Say that a login lacks its mechanism; librdkafka takes Kerberos then, and says that it was built without."""
+    is_login = properties.get("security.protocol", "").upper().startswith("SASL")
+    if not is_login or any(name in properties for name in ("sasl.mechanism", "sasl.mechanisms")):
+        return ""
+    return "a login needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, as the broker takes it"
 
 
 def _problems_of(name: str, value: object) -> Iterable[str]:

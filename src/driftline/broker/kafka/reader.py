@@ -7,7 +7,8 @@ from driftline.broker.kafka.closing import close_within
 from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, StillThere, about_partition, start_offset
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated
-from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.settings import READER_GROUP, KafkaSettings
 from driftline.broker.port import EndReached, Position, PositionLost, Record
 from driftline.errors import BrokerError, TopicMissing
 
@@ -21,7 +22,7 @@ class KafkaReader:
         self._guard = ClientGuard("reader")
         self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup)
+        self._inbox = Inbox(settings, self._faults, self._lookup, READER_GROUP)
         self._reading: set[tuple[str, int]] = set()
         self._idle = Deadline(settings.idle_check_s)
 
@@ -39,7 +40,8 @@ class KafkaReader:
         try:
             self._client.incremental_assign([TopicPartition(topic, partition, offset)])
         except KafkaException as error:
-            raise translated(error.args[0], f"reading {topic}[{partition}]", self._settings) from None
+            needs = Right("Read", "topic", topic)
+            raise translated(error.args[0], f"reading {topic}[{partition}]", self._settings, needs) from None
         self._inbox.begin(topic, partition, bounds.end)
         self._reading.add((topic, partition))
         return offset

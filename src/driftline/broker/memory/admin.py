@@ -1,7 +1,7 @@
 """The in-memory ``Admin``."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.memory.core import Core
@@ -19,12 +19,13 @@ class MemoryAdmin:
         self._core = core
         self._guard = ClientGuard("admin client")
 
-    def topics(self) -> Mapping[str, int]:
+    def topics(self, names: Iterable[str] | None = None) -> Mapping[str, int]:
         """See ``Admin.topics``."""
         self._guard.check()
         with self._core.changed:
             self._core.reach()
-            return self._core.log.topics()
+            existing = self._core.log.topics()
+        return existing if names is None else {name: existing[name] for name in names if name in existing}
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """See ``Admin.create``."""

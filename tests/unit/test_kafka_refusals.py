@@ -1,0 +1,148 @@
+"""A connection or a right that Kafka refuses: what the message says, and that no secret is in it. Needs no broker."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import KafkaError
+
+from driftline.broker.kafka import KafkaSettings
+from driftline.broker.kafka.errors import Faults, translated, unreachable
+from driftline.broker.kafka.hints import refusal_hint, silence_hint, user_of
+from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.tls_probe import speaks_tls
+from driftline.errors import BrokerError, ConfigError
+
+SSL = {"security.protocol": "SSL"}
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "alice",
+    "sasl.password": "hunter2",
+}
+
+REFUSALS = [
+    ("SSL handshake failed: connecting to a PLAINTEXT broker listener?", SSL, "set security.protocol=PLAINTEXT"),
+    ("SSL handshake failed: connecting to a PLAINTEXT broker listener?", LOGIN, "security.protocol=SASL_PLAINTEXT"),
+    ("certificate verify failed: broker certificate could not be verified", SSL, "an authority that this machine"),
+    ("certificate verify failed", SSL | {"ssl.ca.location": "/x/ca.pem"}, "ssl.ca.location=/x/ca.pem; set"),
+    ("certificate verify failed: Hostname mismatch", SSL, "is for another host name"),
+    ("tlsv13 alert certificate required: SSL alert number 116", SSL, "wants a certificate of this client"),
+    (
+        "alert unknown ca",
+        SSL | {"ssl.certificate.location": "/x/me.crt"},
+        "refuses this client's certificate /x/me.crt",
+    ),
+    ("mechanism handshake failed: broker's supported mechanisms: SCRAM-SHA-256, PLAIN (", LOGIN, "takes SCRAM-SHA-256"),
+    ("broker's supported mechanisms:  (after 0ms)", LOGIN, "takes no login; set security.protocol=SSL"),
+    ("Authentication failed: Invalid username or password", LOGIN, "check sasl.username (alice) and sasl.password"),
+    ("something new", SSL, "check security.protocol, the certificates and the credentials"),
+]
+
+
+@pytest.mark.parametrize(("said", "properties", "hint"), REFUSALS)
+def test_a_refusal_says_which_property_to_change(said: str, properties: dict[str, str], hint: str) -> None:
+    """In words of ours, behind those of librdkafka."""
+    assert hint in refusal_hint(said, properties)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "is_tls", "hint"),
+    [
+        ("PLAINTEXT", True, "TLS expected"),
+        ("SASL_PLAINTEXT", True, "set security.protocol=SASL_SSL"),
+        ("SSL", True, "want a login"),
+        ("PLAINTEXT", False, "a broker that hangs"),
+        ("PLAINTEXT", None, "a broker that hangs"),
+    ],
+)
+def test_silence_is_explained_by_what_the_address_speaks(protocol: str, is_tls: bool | None, hint: str) -> None:  # noqa: FBT001 - a fact
+    """No word comes from librdkafka when a TLS port closes a plain connection."""
+    assert hint in silence_hint({"security.protocol": protocol}, is_tls=is_tls)
+    settings = KafkaSettings("h:1", {"security.protocol": protocol} if protocol == "PLAINTEXT" else {})
+    assert "h:1" in str(unreachable(settings, 1.0, "", is_tls=is_tls))
+
+
+FORBIDDEN = [
+    (KafkaError.TOPIC_AUTHORIZATION_FAILED, Right("Write", "topic", "t"), "Write on topic t", "--topic t"),
+    (KafkaError.GROUP_AUTHORIZATION_FAILED, Right("Read", "group", "g"), "Read on group g", "--group g"),
+    (KafkaError.CLUSTER_AUTHORIZATION_FAILED, None, "IdempotentWrite on the cluster", "--cluster"),
+]
+
+
+@pytest.mark.parametrize(("code", "needs", "right", "option"), FORBIDDEN)
+def test_a_missing_right_names_principal_resource_and_operation(
+    code: int, needs: Right | None, right: str, option: str
+) -> None:
+    """And the command that gives it."""
+    error = translated(KafkaError(code, "hunter2 said no"), "working", KafkaSettings("h:1", LOGIN), needs)
+    text = str(error)
+    assert f"User:alice has no right to {right} (*** said no)" in text
+    assert "kafka-acls.sh --bootstrap-server h:1 --add --allow-principal User:alice --operation " in text
+    assert text.endswith(option)
+
+
+@pytest.mark.parametrize(
+    ("properties", "user"),
+    [
+        ({}, "User:ANONYMOUS"),
+        (LOGIN, "User:alice"),
+        (SSL | {"ssl.certificate.location": "/x/me.crt"}, "the user of its certificate /x/me.crt"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "the user of its login"),
+    ],
+)
+def test_a_client_knows_as_whom_it_comes(properties: dict[str, str], user: str) -> None:
+    """As far as that does not depend on the broker's own rules."""
+    assert user_of(properties) == user
+
+
+@pytest.mark.parametrize("said", ["connecting to a PLAINTEXT broker listener?", "alert: SSL alert number 116"])
+def test_a_lost_connection_that_will_be_lost_again_breaks_a_client_that_never_worked(said: str) -> None:
+    """It would try for ever, because it takes it for an outage."""
+    faults = Faults(KafkaSettings("h:1"))
+    faults.on_error(KafkaError(KafkaError._TRANSPORT, said))
+    with pytest.raises(BrokerError, match="refused the connection"):
+        faults.check()
+
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[str]:
+    """Take one connection: answer it, or close it at once."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                if answer is not None:
+                    connection.recv(64)
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_tls"),
+    [(None, False), (b"HTTP/1.1 400 Bad Request\r\n\r\n", False), (b"\x15\x03\x03\x00\x02\x02\x28", True)],
+    ids=["closes", "http", "tls-alert"],
+)
+def test_an_address_is_asked_whether_it_speaks_tls(answer: bytes | None, is_tls: bool) -> None:  # noqa: FBT001 - a fact
+    """An alert is an answer in TLS, whatever it says."""
+    with listening(answer) as address:
+        assert speaks_tls(address, 5.0) is is_tls
+
+
+def test_where_nobody_listens_nothing_is_known() -> None:
+    """Nor for a name that does not resolve."""
+    assert speaks_tls("127.0.0.1:9", 1.0) is None
+    assert speaks_tls("SSL://no-such-host.invalid:9092", 1.0) is None
+
+
+def test_a_login_without_a_mechanism_is_refused_before_anything_connects() -> None:
+    """Librdkafka would answer that it was built without Kerberos."""
+    with pytest.raises(ConfigError, match=r"a login needs sasl\.mechanism: PLAIN"):
+        KafkaSettings("h:1", {"security.protocol": "SASL_SSL", "sasl.username": "alice"})
