@@ -39,6 +39,23 @@ def test_servers_and_workers_meet_whoever_comes_first(commands: Commands, unique
     assert seen["uuid"] is not None
 
 
+def test_an_evaluator_beside_them_gives_the_run_its_metrics(
+    commands: Commands, unique_name: Callable[[str], str]
+) -> None:
+    """It waits for the run, and the run for its verdict on the last version."""
+    run = unique_name("measured")
+    evaluator = commands.start("evaluator", "digits", "--run", run, "--name", "judge")
+    evaluator.until("evaluator judge of run .* starts")
+    server = commands.start("server", run)
+    worker = commands.start("worker", "digits", "--run", run, "--workers", "1", "--steps", "60")
+    assert (worker.code(120), server.code(30), evaluator.code(30)) == (0, 0, 0), evaluator.said()
+    said = evaluator.until(r"evaluator judge: reached version 60; accuracy (0\.\d+), loss \S+ \(version 60\)")
+    seen = json.loads(commands.run("status", run, "--json").stdout)
+    assert seen["metrics_version"] == 60
+    assert f"{seen['metrics']['accuracy']:.4f}" == said[1]
+    assert seen["metrics"]["accuracy"] > 0.5
+
+
 def test_a_server_that_waits_for_a_run_stops_when_it_is_asked_to(
     commands: Commands, unique_name: Callable[[str], str]
 ) -> None:

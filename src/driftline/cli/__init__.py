@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "train": ("driftline.cli.train:train", "Train a task on this machine, from start to summary."),
     "server": ("driftline.cli.server:server", "Serve parameters: apply what workers write."),
     "worker": ("driftline.cli.worker:worker", "Compute gradients for a run."),
+    "evaluator": ("driftline.cli.evaluator:evaluator", "Measure a run on held-out data."),
     "status": ("driftline.cli.status:status", "Show where a run stands."),
     "top": ("driftline.cli.top:top", "Watch a run live."),
     "show": ("driftline.cli.show:show", "Show a record, a version, or the difference of two, decoded."),
