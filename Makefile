@@ -7,13 +7,15 @@ READY := $(VENV)/.ready
 # The first of these that is 3.11 or newer makes .venv; `make PYTHON=/path/to/python demo` names another one.
 PYTHON := python3 python3.13 python3.12 python3.11
 LINE_BUDGET := 400
+SEEDS := 2000
+JOBS := 2
 
 # Every platform and Python in one file, with hashes, and without the address of any package index.
 COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--no-annotate --custom-compile-command "make requirements" --quiet $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench requirements clean
+.PHONY: help demo test check sim bench requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +34,9 @@ check: $(READY) ## lint, format, types, layers and module sizes; no tests
 	@find src producers consumers schemas training tests bench -name '*.py' -exec \
 		awk 'FNR == $(LINE_BUDGET) + 1 { print FILENAME ": over $(LINE_BUDGET) lines; give one part a module of its own"; bad = 1 } \
 		END { exit bad }' {} +
+
+sim: $(READY) ## simulate runs with faults: SEEDS=N or SEEDS=A:B, JOBS=2 processes; the same call goes on after Ctrl-C
+	$(BIN)/python -m driftline.testing.simulation --seeds $(SEEDS) --progress .driftline/simulation --jobs $(JOBS)
 
 bench: $(READY) ## measure, and write bench/latest.json
 	$(BIN)/python -m bench

@@ -15,6 +15,7 @@ import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.testing.broker import running_broker
+from tests.simulation.many import counted
 
 _SESSION = f"t{uuid.uuid4().hex[:8]}"
 _COUNT = itertools.count()
@@ -48,3 +49,11 @@ def _delete_our_topics(bootstrap_servers: str) -> None:
     admin = KafkaBroker(KafkaSettings(bootstrap_servers)).admin()
     admin.delete([name for name in admin.topics() if _SESSION in name])
     admin.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was simulated, and what happened there."""
+    total = counted(terminalreporter.getreports("passed"))
+    if total.seeds:
+        terminalreporter.section("simulated")
+        terminalreporter.write_line("\n".join(total.lines()))

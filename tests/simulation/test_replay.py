@@ -4,13 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from driftline.testing.simulation import runner
 from driftline.testing.simulation.__main__ import main
 from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.simulate import SimulationFailure, simulate
+from driftline.testing.simulation.scenario import Scenario
+from driftline.testing.simulation.simulate import Report, SimulationFailure, simulate
 from tests.simulation.planted import NeverPublishes, server_with
 
 
@@ -41,17 +42,30 @@ def test_a_failure_names_its_seed_the_replay_and_the_last_events() -> None:
 
 
 def test_a_range_says_what_it_ran(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seeds", "0:2"]) == 0
-    assert re.search(r"^2 seeds, \d{4,} events, \d+ faults of \d+ kinds$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["--seeds", "4:6", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^2 seeds, \d,\d{3} events, \d+ faults of \d+ kinds$", out, re.MULTILINE)
+    assert re.search(r"^each at least [\d,]+ events and \d+ kinds of faults$", out, re.MULTILINE)
 
 
-def test_a_range_goes_on_where_it_was_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    progress = tmp_path / "progress"
-    assert main(["--seeds", "0:1", "--progress", str(progress)]) == 0
-    assert progress.read_text() == "1\n"
-    capsys.readouterr()
-    assert main(["--seeds", "0:2", "--progress", str(progress)]) == 0
-    assert "1 seeds, " in capsys.readouterr().out
+def test_a_range_names_each_seed_that_fails_with_its_replay(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes through the others: one bug must not hide the next."""
+    monkeypatch.setattr(runner, "simulate", _fails_from_3_to_4)
+    assert main(["--seeds", "2:6", "--jobs", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "failed: seed 3, event 9: no end\n  replay: python -m driftline.testing.simulation --seed 3\n" in out
+    assert "failed: seed 4: KeyError: 'no such group'\n  replay: python -m" in out
+    assert out.endswith("2 of 4 seeds failed\n")
+
+
+def _fails_from_3_to_4(plan: Scenario) -> Report:
+    if plan.seed == 3:
+        raise SimulationFailure("seed 3, event 9: no end\nreplay: ...\n1 2 3")
+    if plan.seed == 4:
+        raise KeyError("no such group")
+    return simulate(plan)
 
 
 def test_the_number_of_disturbed_events_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:

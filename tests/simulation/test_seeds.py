@@ -1,17 +1,16 @@
-"""A few hundred seeds keep every promise; seeds that once found a bug stay by name."""
+"""What the many seeds are, and some of them by name: those that once found a bug, and those whose bits are known."""
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from driftline.consumers.decisions import DECISIONS
 from driftline.schemas.consistency import MODES
-from driftline.testing.simulation.scenario import MIN_KINDS, Fault, Scenario, in_lock_step, scenario
-from driftline.testing.simulation.simulate import Report, simulate
-
-CHUNK = 10
-CHUNKS = 22
+from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
+from driftline.testing.simulation.simulate import simulate
+from tests.simulation.many import SEEDS, SEEDS_A_FILE
 
 FOUND = {
     "a receipt whose send failed was never sent again": 3,
@@ -27,20 +26,6 @@ FOUND_IN_OTHER_MODES = {
 """Seeds as they are, each in its own mode."""
 
 
-@pytest.mark.parametrize("first", range(0, CHUNK * CHUNKS, CHUNK))
-def test_seeds_keep_every_promise(first: int) -> None:
-    reports = [simulate(seed) for seed in range(first, first + CHUNK)]
-    assert min(report.events for report in reports) >= 500
-    assert min(len(report.faults) for report in reports) >= MIN_KINDS
-    print(_counted(reports))  # noqa: T201 - shown by pytest -rP
-
-
-def _counted(reports: list[Report]) -> str:
-    faults: Counter[Fault] = sum((report.faults for report in reports), Counter())
-    kinds = ", ".join(f"{kind.name} {count}" for kind, count in sorted(faults.items()))
-    return f"{len(reports)} seeds, {sum(report.events for report in reports)} events; {kinds}"
-
-
 @pytest.mark.parametrize("seed", [0, 1, 3, 4, 6, 8])
 def test_disturbed_runs_in_lock_step_have_the_bits_of_undisturbed_ones(seed: int) -> None:
     """Whatever was crashed, doubled, delayed or failed, as long as no worker was lost and nothing skipped."""
@@ -50,13 +35,18 @@ def test_disturbed_runs_in_lock_step_have_the_bits_of_undisturbed_ones(seed: int
 
 
 def test_every_mode_is_among_the_seeds() -> None:
-    modes = Counter(scenario(seed).config.consistency.mode for seed in range(CHUNK * CHUNKS))
+    modes = Counter(scenario(seed).config.consistency.mode for seed in range(SEEDS))
     assert set(modes) == set(MODES)
-    assert min(modes.values()) >= 10
+    assert min(modes.values()) >= SEEDS // 10
+
+
+def test_every_seed_has_its_file() -> None:
+    files = {path.name for path in Path(__file__).parent.glob("test_seeds_*.py")}
+    assert files == {f"test_seeds_{first:04d}.py" for first in range(0, SEEDS, SEEDS_A_FILE)}
 
 
 def test_models_with_buffers_are_among_the_seeds_of_every_mode() -> None:
-    plans = [scenario(seed) for seed in range(CHUNK * CHUNKS)]
+    plans = [scenario(seed) for seed in range(SEEDS)]
     assert {plan.config.consistency.mode for plan in plans if plan.buffers} == set(MODES)
     assert 40 <= sum(plan.buffers for plan in plans) <= 90
 
