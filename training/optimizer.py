@@ -18,27 +18,16 @@ import torch
 from torch import nn, optim
 
 from driftline.broker.port import Broker
-from driftline.consumers.follower import Model
 from driftline.errors import RunEnded, UsageError
-from driftline.producers.deltas import Gradient
-from driftline.schemas.run_config import RunConfig
 from driftline.training import optimizer_registry as registry
-from driftline.training.model_layout import load_parameters, named_tensors
-from driftline.training.optimizer_gradient import (
-    Said,
-    gradient_of,
-    loss_of_closure,
-    read_loss,
-    read_weight,
-    watch_gradients,
-)
+from driftline.training.model_in_run import ModelInRun
+from driftline.training.model_layout import named_tensors
+from driftline.training.optimizer_gradient import Said, loss_of_closure, read_loss, read_weight, watch_gradients
 from driftline.training.optimizer_offer import Offers, check_arguments
-from driftline.training.optimizer_rates import WRITTEN, Rates
-from driftline.training.optimizer_state import KEY, RunPlace, check_state
-from driftline.training.participation import Participation, layout_of, leave
+from driftline.training.optimizer_state import KEY, check_state
+from driftline.training.participation import Participation, leave
 from driftline.training.run_settings import RunSettings
 from driftline.training.worker_names import claim_name
-from driftline.training.working import create_topics
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +66,7 @@ class ScriptOptimizer(optim.Optimizer):
     worker: str
     place: str
     fingerprint: bytes
-    _member: Participation | None = None
-    _rates: Rates
-    _config: RunConfig
+    _in_run: ModelInRun | None = None
     _finalizer: "weakref.finalize[..., Any]"
     _hooks: list[Any]
 
@@ -100,12 +87,8 @@ class ScriptOptimizer(optim.Optimizer):
         super().__init__(torch_optimizer.param_groups, torch_optimizer.defaults)
         self.register_state_dict_post_hook(_say_place)
         self.place, self.fingerprint = place, offers.fingerprint
-        self._run, self._model, self._pid = settings.run, model, os.getpid()
-        self._base: Model | None = None
-        self._version = -1
-        self._over = ""
-        self._steps = 0
-        self._warned = self._touched = False
+        self._model, self._pid = model, os.getpid()
+        self._touched = False
         claim = claim_name(place, worker)
         self.worker = claim.name
         self._using = using or ExitStack()
@@ -120,19 +103,22 @@ class ScriptOptimizer(optim.Optimizer):
         told = registry.make_room(self.place, self.worker, self.fingerprint, self._model.parameters())
         if told:
             log.warning("%s", told)
-        create_topics(broker, offers.settings)
-        self._member = member = Participation(broker, self._run, self.worker, offers, timeout_s)
+        offers.make_topics(broker)
+        member = Participation(broker, offers.settings.run, self.worker, offers, timeout_s)
         # It holds the member, not this object, so that what the script drops is closed.
         self._finalizer = weakref.finalize(self, leave, member, self._using, self._pid, EXIT_SETTLE_S)
+        me = weakref.ref(self)
+        in_run = ModelInRun(member, self._model, lambda: _groups(me))
         try:
-            self._advance(member)
+            in_run.advance()
         except BaseException:
             self._finalizer()
             raise
-        self._hooks = watch_gradients(self._model, weakref.ref(self))
+        self._in_run = in_run
+        self._hooks = watch_gradients(self._model, me)
         weakref.finalize(self, _remove, self._hooks).atexit = False
         registry.register(self)
-        log.info("%s", self._welcome())
+        log.info("worker %s of %s %s", self.worker, self.place, in_run.words())
 
     # -- what torch calls --------------------------------------------------------------------------------------------
 
@@ -156,15 +142,14 @@ class ScriptOptimizer(optim.Optimizer):
             RunError: the run has failed, or another process has taken this worker's name.
             BrokerError: Kafka refuses to work with us.
         """
-        self._check_process()
-        if self._over:
-            raise RunEnded(self._over)
-        member = self._usable()
-        if self._base is None:
+        in_run = self._usable(or_over=True)
+        if in_run.over:
+            raise RunEnded(in_run.over)
+        if not in_run.is_open:
             # An earlier step was interrupted while it waited; the gradients there are now belong to its version.
-            self._advance(member)
-            if closure is None or self._over:
-                log.warning("the gradients of version %s are dropped: the step before was interrupted", self._version)
+            in_run.advance()
+            if closure is None or in_run.over:
+                log.warning("gradients of an earlier version are dropped: the step before this one was interrupted")
                 return None
         found = None
         if closure is not None:
@@ -174,10 +159,11 @@ class ScriptOptimizer(optim.Optimizer):
             weight=read_weight(weight),
             loss=loss_of_closure(found) if loss is None else read_loss(loss),
             scale=self._scale(),
-            cursor=self._steps + 1,
+            cursor=in_run.steps + 1,
         )
-        self._contribute(member, said)
-        self._advance(member)
+        self._touched = False
+        in_run.contribute(said, self._overflow())
+        in_run.advance()
         return found
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
@@ -191,7 +177,7 @@ class ScriptOptimizer(optim.Optimizer):
         Raises:
             UsageError: the run has its parameter groups already.
         """
-        if self._member is not None:
+        if self._in_run is not None:
             names = self.names_of(param_group["params"] if isinstance(param_group.get("params"), list) else [])
             raise UsageError(
                 f"add_param_group({', '.join(names) or '…'}): the parameter groups of a run are fixed when it is made; "
@@ -206,10 +192,10 @@ class ScriptOptimizer(optim.Optimizer):
             UsageError: it is the state of another optimizer.
             RunRefused: it is of another run or model, or of a version that this run has not reached.
         """
-        member = self._usable()
-        check_state(state_dict, self._run_place(), member.look().version)
+        in_run = self._usable()
+        check_state(state_dict, in_run.place(self.fingerprint.hex()), in_run.head)
         super().load_state_dict({name: value for name, value in state_dict.items() if name != KEY})
-        self._rates.show(self.param_groups, self._version + 1)
+        in_run.show_rates()
 
     def __reduce_ex__(self, _protocol: Any) -> NoReturn:
         raise UsageError(
@@ -225,12 +211,12 @@ class ScriptOptimizer(optim.Optimizer):
     @property
     def version(self) -> int:
         """The version of the model's parameters, from 0."""
-        return self._version
+        return self._known().version
 
     @property
     def done(self) -> bool:
         """Whether the run has ended and its last version is loaded; step() raises `RunEnded` from then on."""
-        return bool(self._over)
+        return bool(self._known().over)
 
     def pull(self) -> int:
         """Load the newest version without contributing, if there is a newer one; return the version now loaded.
@@ -238,16 +224,16 @@ class ScriptOptimizer(optim.Optimizer):
         Raises:
             UsageError: closed, or called in a forked process; or gradients are there that would be of two versions.
         """
-        member = self._usable()
+        in_run = self._usable(or_over=True)
+        if in_run.over:
+            return in_run.version
         if self._touched:
             raise UsageError(
                 "pull() between backward() and step() would add up gradients of two versions; call it behind step(), "
                 "or zero_grad() first"
             )
-        model = None if self._over else member.startable()
-        if model is not None and model.version > self._version:
-            self._load(model)
-        return self._version
+        in_run.pull()
+        return in_run.version
 
     def close(self, timeout: float = SETTLE_S) -> int:
         """Leave the run: wait for what is under way, flush, and release everything. Idempotent.
@@ -261,10 +247,12 @@ class ScriptOptimizer(optim.Optimizer):
             How many records Kafka has not acknowledged; they are said in the log, too.
         """
         registry.unregister(self)
-        if self._member is None or self._finalizer.detach() is None:
+        taken = self._finalizer.detach()
+        if taken is None:
             return 0
         _remove(self._hooks)
-        return leave(self._member, self._using, self._pid, timeout)
+        _, _, (member, using, pid, _), _ = taken
+        return leave(member, using, pid, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -293,102 +281,44 @@ class ScriptOptimizer(optim.Optimizer):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _check_process(self) -> None:
+    def _known(self) -> ModelInRun:
+        if self._in_run is None:
+            raise AssertionError("the constructor has joined a run")
+        return self._in_run
+
+    def _usable(self, *, or_over: bool = False) -> ModelInRun:
         if os.getpid() != self._pid:
             raise UsageError(
                 f"this Optimizer belongs to process {self._pid}; after a fork its threads and connections are not "
                 f"here. Make it in the process that trains (worker processes of a DataLoader must not step)"
             )
-
-    def _usable(self) -> Participation:
-        self._check_process()
-        if self._member is None or not self._finalizer.alive:
+        in_run = self._known()
+        if not self._finalizer.alive and not (or_over and in_run.over):
             raise UsageError(
-                f"this Optimizer of run {self.place} is closed; if a notebook's cell was run again, use the new one"
+                f"this Optimizer of {self.place} is closed; if a notebook's cell was run again, use the new one"
             )
-        return self._member
+        return in_run
 
-    def _contribute(self, member: Participation, said: Said) -> None:
-        base = self._base
-        if base is None:
-            raise AssertionError("contribute follows advance")
-        self._check_rates(base.version + 1)
-        found: Gradient | str = "gradients overflowed in mixed precision"
-        if not self._overflowed():
-            found = gradient_of(self._model, layout_of(member.look()), said, self._config.local.clip_norm)
-        self._steps += 1
-        self._touched = False
-        self._base = None
-        if isinstance(found, str):
-            log.warning("a step on version %d contributes nothing: %s", base.version, found)
-            spent = member.skip(base, said.cursor, found)
-        else:
-            spent = member.contribute(base, found)
-        if not spent:
-            log.warning("the gradients of version %d come too late and are dropped", base.version)
-
-    def _advance(self, member: Participation) -> None:
-        """Wait until the next step may begin, and load what it begins on; or the end, and load the last version."""
-        model = member.next_model()
-        if model is not None:
-            self._load(model)
-            return
-        state, newest = member.look(), member.newest()
-        if newest is not None and newest.version > self._version:
-            self._load(newest)
-        ended = state.ended
-        where = f"at version {ended.version} ({ended.reason})" if ended is not None else f"at version {self._version}"
-        self._over = f"run {self._run} has ended {where}; leave the loop when opt.done is true, or name another run"
-        log.warning("run %s has ended %s", self._run, where)
-
-    def _load(self, model: Model) -> None:
-        if self._member is None:
-            raise AssertionError("a model without a member")
-        state = self._member.look()
-        if model.version != self._version:
-            load_parameters(self._model, layout_of(state), model.flat)
-        if self._version < 0 and state.config is not None:
-            self._config = state.config
-            self._rates = Rates(state.config, self.param_groups)
-        self._version, self._base = model.version, model
-        self._rates.show(self.param_groups, model.version + 1)
-
-    def _check_rates(self, version: int) -> None:
-        written = None if self._warned else self._rates.written(self.param_groups)
-        if written is not None:
-            self._warned = True
-            group, there, counts = written
-            log.warning(WRITTEN, group, there, counts, version)
-
-    def _overflowed(self) -> bool:
+    def _overflow(self) -> str:
         found = getattr(self, "found_inf", None)
-        return found is not None and bool(float(found))
+        overflowed = found is not None and bool(float(found))
+        return "gradients overflowed in mixed precision" if overflowed else ""
 
     def _scale(self) -> float:
         scale = getattr(self, "grad_scale", None)
         return 1.0 if scale is None else float(scale)
 
-    def _run_place(self) -> RunPlace:
-        start = None if self._member is None else self._member.look().start
-        uuid = "" if start is None else start.run.hex()
-        return RunPlace(self._run, uuid, self._version, self.fingerprint.hex())
 
-    def _welcome(self) -> str:
-        state = None if self._member is None else self._member.look()
-        if state is None or state.config is None:
-            return ""
-        mode, others = state.config.consistency.mode, sorted(one.worker for one in state.groups.values())
-        end = f"ends at version {state.config.steps}" if state.config.steps else "ends when it is stopped"
-        return (
-            f"worker {self.worker} of run {self.place} at version {self._version}; mode {mode}, {end}; "
-            f"workers: {', '.join(others) or 'none'}"
-        )
+def _groups(owner: "weakref.ref[ScriptOptimizer]") -> list[dict[str, Any]]:
+    found = owner()
+    return [] if found is None else found.param_groups
 
 
 def _say_place(optimizer: optim.Optimizer, state: dict[str, Any]) -> None:
     """Add to a state where the run is; a hook of torch's ``state_dict``."""
     if isinstance(optimizer, ScriptOptimizer):
-        state[KEY] = optimizer._run_place().to_dict()  # noqa: SLF001 - our own class
+        place = optimizer._known().place(optimizer.fingerprint.hex())  # noqa: SLF001 - our own class
+        state[KEY] = place.to_dict()
 
 
 def _remove(hooks: list[Any]) -> None:

@@ -1,7 +1,6 @@
 """What one `step()` contributes: gradients as torch left them, unscaled, with a weight and a loss."""
 
 import math
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -108,7 +107,7 @@ def loss_of_closure(found: Any) -> float:
     return float(found) if isinstance(found, int | float) else math.nan
 
 
-def watch_gradients(model: nn.Module, owner: "weakref.ref[Touched]") -> list[Any]:
+def watch_gradients(model: nn.Module, owner: Callable[[], Touched | None]) -> list[Any]:
     """Tell ``owner`` of every gradient, and refuse sparse ones in the backward pass that makes them.
 
     Returns:
@@ -121,7 +120,7 @@ def watch_gradients(model: nn.Module, owner: "weakref.ref[Touched]") -> list[Any
     ]
 
 
-def _watcher(name: str, owner: "weakref.ref[Touched]") -> Callable[[torch.Tensor], None]:
+def _watcher(name: str, owner: Callable[[], Touched | None]) -> Callable[[torch.Tensor], None]:
     def watch(parameter: torch.Tensor) -> None:
         if parameter.grad is not None and parameter.grad.layout != torch.strided:
             raise RunRefused(

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from torch import nn, optim
 
+from driftline.broker.port import Broker
+from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.run_state import RunState
 from driftline.errors import ConfigError, UsageError
 from driftline.producers.proposal import Offer
@@ -63,6 +65,23 @@ class Offers:
     def fingerprint(self) -> bytes:
         """Of the model's layout, whatever the run's partitions are."""
         return Layout(self._layout.segments, 1).fingerprint()
+
+    def make_topics(self, broker: Broker) -> None:
+        """Create the run's topics as far as they are missing, or take their number of partitions if nobody chose one.
+
+        Raises:
+            BrokerError: they are there with another number than was chosen, or Kafka does not let us make them.
+        """
+        run = self.settings.run
+        deltas = topic_name(run, Stream.DELTAS)
+        admin = broker.admin()
+        try:
+            found = admin.topics([deltas]).get(deltas)
+            if found is not None and "partitions" not in self._chosen:
+                self.settings = replace(self.settings, partitions=found)
+            admin.create(run_topics(run, self.settings.partitions))
+        finally:
+            admin.close()
 
     def __call__(self, state: RunState) -> Offer:
         """Return what to start the run with, and what it must fit."""

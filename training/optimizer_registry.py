@@ -29,6 +29,9 @@ class Registered(Protocol):
 _known: "weakref.WeakSet[Registered]" = weakref.WeakSet()
 _pid = os.getpid()
 
+MOST_SHOWN = 5
+"""Parameters that a message names."""
+
 
 def register(one: Registered) -> None:
     """Add an optimizer that has become a member."""
@@ -70,7 +73,7 @@ def make_room(place: str, worker: str, fingerprint: bytes, parameters: Iterable[
         shared = old.names_of(wanted)
         if shared:
             raise UsageError(
-                f"this model's {', '.join(shared[:5])}{' …' if len(shared) > 5 else ''} "  # noqa: PLR2004 - enough to see
+                f"parameters {', '.join(shared[:MOST_SHOWN])}{' …' if len(shared) > MOST_SHOWN else ''} "
                 f"belong to another Optimizer of this process already (run {old.place}, worker {old.worker!r}); a run "
                 f"holds whole models, so two optimizers need two models, or close() the other one first"
             )

@@ -18,7 +18,6 @@ from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Finish
-from driftline.schemas.layout import Layout
 from driftline.training.outcome import check_finish
 from driftline.training.reading import read_ledger
 from driftline.training.running import Running
@@ -198,13 +197,6 @@ class Participation:
     def _count_unsettled(self) -> int:
         group = self._session.group
         return 0 if group is None else self._session.clock - group.settled_clock
-
-
-def layout_of(state: RunState) -> Layout:
-    """Return the layout of a run that has started."""
-    if state.layout is None:
-        raise AssertionError("a run that has started has a layout")
-    return state.layout
 
 
 def leave(member: Participation, using: ExitStack, pid: int, settle_s: float) -> int:

@@ -313,7 +313,8 @@ class WorkerSession:
                 if not self.state.first_names
                 else "the coordinator to let it join"
             )
-        slow = sorted(one.worker for one in self.state.groups.values() if one.settled_pace < self.pace)
+        others = (one for one in self.state.groups.values() if one.worker != self.name)
+        slow = sorted(one.worker for one in others if one.settled_pace < self.pace)
         return f"version {self.state.version + 1}, for which {', '.join(slow) or 'the servers'} must deliver"
 
     def contribute(self, model: Model, gradient: Gradient) -> list[Effect]:

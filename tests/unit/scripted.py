@@ -16,7 +16,7 @@ from driftline.training.reading import read_ledger
 
 URL = "kafka://memory/lines"
 RUN = "lines"
-DEADLINE_S = 30.0
+DEADLINE_S = 100.0
 
 
 class House:

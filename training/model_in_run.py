@@ -1,0 +1,156 @@
+"""A script's model as a run sees it: which version it holds, what the next step begins on, and how the run ended."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from driftline.consumers.follower import Model
+from driftline.consumers.run_state import RunState
+from driftline.producers.deltas import Gradient
+from driftline.schemas.layout import Layout
+from driftline.schemas.run_config import RunConfig
+from driftline.training.buffers import with_buffers
+from driftline.training.model_layout import load_parameters
+from driftline.training.optimizer_gradient import Said, gradient_of
+from driftline.training.optimizer_rates import WRITTEN, Rates
+from driftline.training.optimizer_state import RunPlace
+from driftline.training.participation import Participation
+
+log = logging.getLogger(__name__)
+
+Groups: TypeAlias = list[dict[str, Any]]
+
+
+class ModelInRun:
+    """The model of one member. The model changes in `advance` and `pull` alone.
+
+    Args:
+        member: of the run, just joined.
+        model: fits the run.
+        groups: returns the optimizer's ``param_groups``.
+
+    Attributes:
+        version: of the model's parameters; -1 before the first `advance`.
+        is_open: whether a step may begin on them.
+        over: why there are no more steps; empty while there are.
+        steps: that were made here.
+    """
+
+    def __init__(self, member: Participation, model: nn.Module, groups: Callable[[], Groups]) -> None:
+        self.version = -1
+        self.over = ""
+        self.steps = 0
+        self._member, self._model, self._groups = member, model, groups
+        self._base: Model | None = None
+        self._rates: Rates | None = None
+        self._warned = False
+
+    @property
+    def is_open(self) -> bool:
+        """See the class."""
+        return self._base is not None
+
+    @property
+    def head(self) -> int:
+        """The run's newest version, as far as it is known here."""
+        return self._member.look().version
+
+    def advance(self) -> None:
+        """Wait until the next step may begin, and load what it begins on; at the run's end, load its last version.
+
+        Raises:
+            Whatever `Participation.next_model` raises.
+        """
+        model = self._member.next_model()
+        if model is not None:
+            self._take(model)
+            return
+        newest, ended = self._member.newest(), self._member.look().ended
+        if newest is not None and newest.version > self.version:
+            self._take(newest)
+        self._base = None
+        where = f"at version {self.version}" if ended is None else f"at version {ended.version} ({ended.reason})"
+        self.over = f"the run has ended {where}; leave the loop when opt.done is true, or name another run"
+        log.warning("the run has ended %s", where)
+
+    def pull(self) -> None:
+        """Load the newest version that a step may begin on, if it is newer."""
+        model = self._member.startable()
+        if model is not None and model.version > self.version:
+            self._take(model)
+
+    def contribute(self, said: Said, overflow: str) -> None:
+        """Spend the step that is open: send the model's gradients, or say why there are none.
+
+        Args:
+            said: by the script.
+            overflow: why the gradients cannot be used; empty if they can.
+        """
+        base = self._base
+        if base is None:
+            raise AssertionError("a step is spent once")
+        self.check_rates()
+        clip_norm = config_of(self._member.look()).local.clip_norm
+        layout = layout_of(self._member.look())
+        found: Gradient | str = overflow or gradient_of(self._model, layout, said, clip_norm)
+        if isinstance(found, Gradient) and layout.has_buffers:
+            found = with_buffers(self._model, layout, base.flat, found)
+        self.steps += 1
+        self._base = None
+        if isinstance(found, str):
+            log.warning("a step on version %d contributes nothing: %s", base.version, found)
+            spent = self._member.skip(base, said.cursor, found)
+        else:
+            spent = self._member.contribute(base, found)
+        if not spent:
+            log.warning("the gradients of version %d come too late and are dropped", base.version)
+
+    def check_rates(self) -> None:
+        """Say once that what a script writes into ``param_groups`` is not what counts."""
+        written = None if self._warned or self._rates is None else self._rates.written(self._groups())
+        if written is not None:
+            self._warned = True
+            group, there, counts = written
+            log.warning(WRITTEN, group, there, counts, self.version + 1)
+
+    def show_rates(self) -> None:
+        """Write the rates of the next version into ``param_groups``."""
+        if self._rates is None:
+            self._rates = Rates(config_of(self._member.look()), self._groups())
+        self._rates.show(self._groups(), self.version + 1)
+
+    def place(self, fingerprint: str) -> RunPlace:
+        """Return where the model is."""
+        start = self._member.look().start
+        if start is None:
+            raise AssertionError("a member of a run that has not started")
+        return RunPlace(start.name, start.run.hex(), self.version, fingerprint)
+
+    def words(self) -> str:
+        """Say in a line what was joined."""
+        state = self._member.look()
+        config, workers = config_of(state), sorted(one.worker for one in state.groups.values())
+        end = f"ends at version {config.steps}" if config.steps else "ends when it is stopped"
+        return f"at version {self.version}; mode {config.consistency.mode}; {end}; workers {', '.join(workers)}"
+
+    def _take(self, model: Model) -> None:
+        if model.version != self.version:
+            load_parameters(self._model, layout_of(self._member.look()), model.flat)
+        self.version, self._base = model.version, model
+        self.show_rates()
+
+
+def layout_of(state: RunState) -> Layout:
+    """Return the layout of a run that has started."""
+    if state.layout is None:
+        raise AssertionError("a run that has started has a layout")
+    return state.layout
+
+
+def config_of(state: RunState) -> RunConfig:
+    """Return the configuration of a run that has started."""
+    if state.config is None:
+        raise AssertionError("a run that has started has a configuration")
+    return state.config
