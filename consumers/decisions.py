@@ -102,10 +102,13 @@ def _failure(state: RunState, evidence: Evidence, _ticks: int) -> RunEnd | None:
 
 
 def _membership(state: RunState, evidence: Evidence, ticks: int) -> Membership | None:
+    if evidence.members_are_settled:
+        return None
     removals = _removals(state, evidence, ticks)
     gone = {removal.group for removal in removals}
     joins = _joins(state, evidence, ticks, gone)
     if not removals and not joins:
+        evidence.members_are_settled = True
         return None
     remaining = [group for group in state.groups if group not in gone]
     return Membership(
@@ -154,11 +157,12 @@ def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) 
 
 
 def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | None:
-    for group in state.groups.values():
-        clock = group.settled_clock + 1
-        reason = _unusable(state, evidence, group.id, clock)
+    for group in evidence.in_question():
+        clock = state.groups[group].settled_clock + 1
+        reason = _unusable(state, evidence, group, clock)
         if reason:
-            return Rejection(term=state.chain.term, parent=state.chain.head, group=group.id, clock=clock, reason=reason)
+            return Rejection(term=state.chain.term, parent=state.chain.head, group=group, clock=clock, reason=reason)
+        evidence.is_sound(group)
     return None
 
 
@@ -183,7 +187,10 @@ def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -
 
 def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
     config = _config(state)
-    if config.is_last(state.version) or not _servers_keep_up(state, evidence) or not _closes(state, evidence):
+    if config.is_last(state.version) or evidence.paces_are_settled or not _servers_keep_up(state, evidence):
+        return None
+    if not _closes(state, evidence):
+        evidence.paces_are_settled = True
         return None
     ordered = sorted(state.groups.values(), key=lambda group: group.worker)
     taken = [(group.id, clock) for group in ordered for clock in evidence.pending(group.id)]
@@ -209,7 +216,7 @@ def _closes(state: RunState, evidence: Evidence) -> bool:
     if config.consistency.closes_by_clock:
         return policy.clock_closes(state.version, [evidence.pace(group) for group in state.groups], config.consistency)
     pending = [len(evidence.pending(group)) for group in state.groups]
-    at_bound = [_is_at_bound(state, evidence, group) for group in state.groups.values()]
+    at_bound = (_is_at_bound(state, evidence, group) for group in state.groups.values())
     return policy.count_closes(pending, at_bound, config.consistency)
 
 

@@ -28,6 +28,10 @@ class HeardClocks:
         self._rooted: dict[Clock, bool] = {}
         self.offered_at: dict[Clock, int] = {}
         self.served_ticks = 0
+        self._whole: dict[GroupId, list[int]] = {}
+        self._in_question: set[GroupId] = set()
+        self.paces_are_settled = False
+        """Whether nothing was heard, since somebody looked, that lets a version close."""
         self.counters: Counter[str] = Counter()
 
     # -- hearing -----------------------------------------------------------------------------------------------------
@@ -36,6 +40,7 @@ class HeardClocks:
         if self._is_wanted(event.group, event.clock):
             self.offers.setdefault((event.group, event.clock), event)
             self.offered_at.setdefault((event.group, event.clock), self.served_ticks)
+            self._look_anew(event.group)
 
     def _hear_receipt(self, event: Receipt) -> None:
         if not self._is_wanted(event.group, event.clock):
@@ -43,8 +48,10 @@ class HeardClocks:
         clock = (event.group, event.clock)
         if event.refusal:
             self.refusals.setdefault(clock, shorten(event.refusal))
+            self.paces_are_settled = False
         self._rooted.pop(clock, None)
         self.receipts.setdefault(clock, {}).update({receipt.shard: receipt for receipt in event.shards})
+        self._look_anew(event.group)
 
     def _is_wanted(self, group_id: GroupId, clock: int) -> bool:
         if self._state.is_settled(group_id, clock):
@@ -60,6 +67,34 @@ class HeardClocks:
         """Whether so much is remembered that clocks of unknown groups must be among it, and no few."""
         most = CLOCKS_AHEAD * len(self._state.groups) + MAX_STRANGE_CLOCKS
         return max(len(self.offers), len(self.receipts)) >= most
+
+    def _hear_served_tick(self) -> None:
+        """Count a tick during which everything that is in the log was read."""
+        self.served_ticks += 1
+        self._doubt_all()
+
+    # -- what need not be looked at again ----------------------------------------------------------------------------
+
+    def _look_anew(self, group_id: GroupId) -> None:
+        """Something new was heard of a group."""
+        self._in_question.add(group_id)
+        known = self._whole.pop(group_id, None)
+        if group_id in self._state.groups and self.pending(group_id) != known:
+            self.paces_are_settled = False
+
+    def _doubt_all(self) -> None:
+        """The ledger went on, or time did: whatever was found before may be different now."""
+        self._in_question = set(self._state.groups)
+        self._whole.clear()
+        self.paces_are_settled = False
+
+    def in_question(self) -> list[GroupId]:
+        """Return the live groups, in their order, whose next clock may have to be rejected, as far as is known."""
+        return sorted(group_id for group_id in self._in_question if group_id in self._state.groups)
+
+    def is_sound(self, group_id: GroupId) -> None:
+        """Note that a group's next clock was looked at and need not be rejected, as far as is known by now."""
+        self._in_question.discard(group_id)
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -112,11 +147,15 @@ class HeardClocks:
 
     def pending(self, group_id: GroupId) -> list[int]:
         """Return the whole, unsettled clocks of a group, in order and without a gap."""
+        known = self._whole.get(group_id)
+        if known is not None:
+            return known
         clock = self._state.groups[group_id].settled_clock + 1
         whole: list[int] = []
         while self.is_whole((group_id, clock)):
             whole.append(clock)
             clock += 1
+        self._whole[group_id] = whole
         return whole
 
     def pace(self, group_id: GroupId) -> int:
@@ -126,6 +165,7 @@ class HeardClocks:
     # -- forgetting --------------------------------------------------------------------------------------------------
 
     def _forget_clocks(self) -> None:
+        self._doubt_all()
         for table in (self.offers, self.offered_at, self.receipts, self.refusals, self._rooted):
             for clock in [clock for clock in table if self._state.is_settled(*clock)]:
                 del table[clock]

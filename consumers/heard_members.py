@@ -37,6 +37,8 @@ class HeardMembers:
         self.leaving: dict[Member, int] = {}
         self.heard: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
+        self.members_are_settled = False
+        """Whether nothing was heard, since somebody looked, that lets anybody join or go."""
 
     # -- hearing -----------------------------------------------------------------------------------------------------
 
@@ -44,6 +46,8 @@ class HeardMembers:
         self.heard[member, incarnation] = ticks_read
 
     def _hear_member(self, event: Ready | Heartbeat | ServerState | Leave, ticks_read: int) -> None:
+        if self.claims or not isinstance(event, Heartbeat | ServerState):
+            self.members_are_settled = False
         match event:
             case Ready():
                 self._alive(event.worker, event.incarnation, ticks_read)
@@ -97,11 +101,13 @@ class HeardMembers:
     def forget_lives(self) -> None:
         """Count silence from now on: ticks of another reign say nothing."""
         self.heard.clear()
+        self.members_are_settled = False
         self.claims = {member: Claim(claim.event) for member, claim in self.claims.items()}
 
     def _forget_claims(self) -> None:
         """Drop claims that were granted, and those made before another incarnation of the name joined."""
         state = self._state
+        self.members_are_settled = False
         members = {group.worker: group.id for group in state.groups.values()}
         fresh = {name for name, group in members.items() if self._members.get(name) != group}
         self._members = members

@@ -15,7 +15,7 @@ By count (buffered, async):
     START      next clock when unsettled < K and, if `ahead` is set, own clocks since base < ahead
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def clock_closes(head: int, paces: Sequence[int], bounds: Consistency) -> bool:
     return max(paces) >= head + 1 and low(paces, bounds.drop_slowest) >= head + 1 - bounds.staleness
 
 
-def count_closes(pending: Sequence[int], at_bound: Sequence[bool], bounds: Consistency) -> bool:
+def count_closes(pending: Sequence[int], at_bound: Iterable[bool], bounds: Consistency) -> bool:
     """Whether counting makes the next version, given pending contributions and whether it is stuck, a live group."""
     waiting = sum(pending)
     return waiting >= bounds.buffer or (waiting > 0 and all(at_bound))

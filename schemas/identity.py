@@ -16,5 +16,9 @@ class GroupId:
     offset: int
     index: int
 
+    def __hash__(self) -> int:
+        """Hash by hand: the generated one builds a tuple, and a coordinator of many groups does little else."""
+        return self.offset << 10 ^ self.index
+
     def __str__(self) -> str:
         return f"{self.offset}.{self.index}"
