@@ -92,6 +92,7 @@ class Shell:
         self.finished: Finish | None = None
         self.counters: Counter[str] = Counter()
         self._failed: deque[SendFailed] = deque()
+        self._refused: BrokerError | None = None
         self._restarts: Counter[tuple[str, int]] = Counter()
         self._producer = broker.producer()
         self._ends = Ends(broker)
@@ -128,6 +129,8 @@ class Shell:
         """
         arrived = list(self._arrived(timeout_s))
         self._producer.poll()
+        if self._refused is not None:
+            raise self._refused
         with self.changed:
             for item in arrived:
                 self._take(item)
@@ -226,6 +229,8 @@ class Shell:
 
     def _send(self, send: Send) -> None:
         def delivered(error: BrokerError | None) -> None:
+            if error is not None and not error.retriable:  # a missing right, say: it would fail again and again
+                self._refused = self._refused or error
             if error is not None:
                 self._failed.append(SendFailed(send, str(error)))
 

@@ -2,13 +2,17 @@
 
 import datetime as dt
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -22,6 +26,7 @@ from cryptography.x509.oid import NameOID
 
 from driftline.broker.embedded import EmbeddedBroker, ports
 from driftline.broker.embedded.properties import Listener
+from driftline.broker.kafka.rights import Right
 
 PASSWORDS = {"alice": "correct-horse", "bob": "battery-staple", "carol": "paper-clip"}
 HOUR = dt.timedelta(hours=1)
@@ -98,16 +103,31 @@ class Secured:
         certificate, key = authority.issue(name)
         return self.trusting(ssl_certificate_location=str(certificate), ssl_key_location=str(key))
 
-    def allow(self, user: str, rights: Sequence[tuple[ResourceType, str, AclOperation]], *, prefixed: bool) -> None:
-        """Let a user do something with what has this name, or begins with it."""
-        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-        wanted = [
-            AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-            for kind, name, operation in rights
-        ]
+    def allow(self, user: str, rights: Iterable[Right]) -> None:
+        """Let a user do this, and wait until the broker knows."""
+        bindings = [_binding(user, right) for right in rights]
+        if not bindings:
+            return
         with AdminClient({"bootstrap.servers": self.plain}) as admin:
-            for future in admin.create_acls(wanted).values():
+            for future in admin.create_acls(bindings).values():
                 future.result(30)
+            while not set(bindings) <= set(admin.describe_acls(_everything_of(user)).result(30)):
+                time.sleep(0.05)
+
+
+def _binding(user: str, right: Right) -> Any:
+    kind = ResourceType.BROKER if right.kind == "cluster" else ResourceType[right.kind.upper()]
+    operation = AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", right.operation).upper()]
+    name = right.name or "kafka-cluster"
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    return AclBinding(kind, name, literal, f"User:{user}", "*", operation, allow)
+
+
+def _everything_of(user: str) -> Any:
+    any_pattern, any_operation = ResourcePatternType.ANY, AclOperation.ANY
+    return AclBindingFilter(
+        ResourceType.ANY, None, any_pattern, f"User:{user}", None, any_operation, AclPermissionType.ANY
+    )
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class StillThere(Exception):
 class Inbox:
     """Gives a consumer's messages their meaning: a record, the end of a partition, or an error to raise."""
 
-    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup, group: str) -> None:
+    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup, group: str | None) -> None:
         self._settings = settings
         self._group = group
         self._faults = faults
@@ -186,10 +186,13 @@ class Inbox:
             _log.warning(
                 "a group reader was not polled for %g s and leaves its group", self._settings.max_poll_interval_s
             )
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            if self._group is not None:
+                needs = Right("Read", "group", self._group)
+                raise translated(error, f"joining group {self._group}", self._settings, needs)
+            # A reader of named partitions joins no group. librdkafka looks for the coordinator of its id all the same.
         elif error.code() not in AWAY and not error.retriable():
-            group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-            needs = Right("Read", "group", self._group) if group else Right("Read", "topic", topic)
-            raise translated(error, f"reading {topic or 'a topic'}", self._settings, needs)
+            raise translated(error, f"reading {topic}", self._settings, Right("Read", "topic", topic))
         _log.debug("reading %s: %s", topic, error.str())
 
     def _lost(self, topic: str, partition: int, offset: int) -> None:

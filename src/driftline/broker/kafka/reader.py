@@ -8,7 +8,7 @@ from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, StillThere, 
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated
 from driftline.broker.kafka.rights import Right
-from driftline.broker.kafka.settings import READER_GROUP, KafkaSettings
+from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import EndReached, Position, PositionLost, Record
 from driftline.errors import BrokerError, TopicMissing
 
@@ -22,7 +22,7 @@ class KafkaReader:
         self._guard = ClientGuard("reader")
         self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup, READER_GROUP)
+        self._inbox = Inbox(settings, self._faults, self._lookup, group=None)
         self._reading: set[tuple[str, int]] = set()
         self._idle = Deadline(settings.idle_check_s)
 

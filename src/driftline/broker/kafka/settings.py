@@ -12,9 +12,6 @@ _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s,:/\[\]]+):
 _MAX_PORT = 65_535
 _MIB = 1 << 20
 
-READER_GROUP = "driftline.reader"
-"""librdkafka wants a group id of every consumer; nothing is stored in this one, and nobody joins it."""
-
 
 @dataclass(frozen=True, repr=False)
 class KafkaSettings:
@@ -101,7 +98,7 @@ class KafkaSettings:
     def consumer(self) -> dict[str, Any]:
         """Properties of a reader of named partitions; librdkafka wants a group id, and nothing is ever stored in it."""
         ours = {
-            "group.id": READER_GROUP,
+            "group.id": "driftline.reader",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",

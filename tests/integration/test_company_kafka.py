@@ -1,0 +1,190 @@
+"""A Kafka with TLS, logins and access rules: a run works with the rights that the docs list, and names what is missing.
+
+Every refusal must come well before `PATIENCE_S`, after which librdkafka's own time-outs would have spoken anyway.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.kafka.rights import Right
+from driftline.broker.topics import run_topics
+from driftline.config.rights import rights_of
+from driftline.consumers.serving import serve
+from driftline.consumers.shell import Shell
+from driftline.errors import BrokerError, DriftlineError
+from driftline.schemas.effects import Finish
+from driftline.training.session import WorkerSession
+from tests.contract.test_runs import ones, sgd_offer
+from tests.integration.secured import PASSWORDS, Secured, secured_kafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+PATIENCE_S = 30.0
+Properties = Callable[[Secured], tuple[str, dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One Kafka for all of this module."""
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as kafka:
+        yield kafka
+
+
+# -- connections -----------------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[Properties, str]] = {
+    "plain on a TLS port": (lambda kafka: (kafka.tls, {}), "TLS expected"),
+    "plain on a login port": (lambda kafka: (kafka.login, {}), "TLS expected"),
+    "TLS on a plain port": (lambda kafka: (kafka.plain, kafka.trusting()), "does not speak TLS"),
+    "TLS without login": (lambda kafka: (kafka.login, kafka.trusting()), "want a login"),
+    "login on a plain port": (
+        lambda kafka: (kafka.plain, kafka.as_user("alice") | {"security.protocol": "SASL_PLAINTEXT"}),
+        "takes no login; set security.protocol=PLAINTEXT",
+    ),
+    "wrong authority": (
+        lambda kafka: (
+            kafka.login,
+            kafka.as_user("alice") | {"ssl.ca.location": str(kafka.stranger.certificate)},
+        ),
+        "is not signed by the authority in ssl.ca.location=",
+    ),
+    "no certificate": (lambda kafka: (kafka.tls, kafka.trusting()), "wants a certificate of this client"),
+    "refused certificate": (
+        lambda kafka: (kafka.tls, kafka.with_certificate(kafka.stranger, "mallory")),
+        "refuses this client's certificate",
+    ),
+    "wrong password": (lambda kafka: (kafka.login, kafka.as_user("alice", "hunter2")), "check sasl.username (alice)"),
+    "wrong mechanism": (
+        lambda kafka: (kafka.login, kafka.as_user("alice") | {"sasl.mechanism": "SCRAM-SHA-256"}),
+        "the broker takes PLAIN; set sasl.mechanism to that",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_connection_is_named_within_seconds(secured: Secured, case: str) -> None:
+    """With the property to change, and without any password."""
+    make, expected = REFUSED[case]
+    address, properties = make(secured)
+    began_s = time.monotonic()
+    with pytest.raises(BrokerError) as refused:
+        KafkaBroker(KafkaSettings(address, properties)).check(PATIENCE_S)
+    assert time.monotonic() - began_s < PATIENCE_S / 2
+    assert expected in str(refused.value)
+    assert not any(secret in str(refused.value) for secret in ("hunter2", *PASSWORDS.values()))
+
+
+def test_a_certificate_that_the_broker_knows_is_let_in(secured: Secured) -> None:
+    """Its name is the user's."""
+    properties = secured.with_certificate(secured.authority, "carol")
+    KafkaBroker(KafkaSettings(secured.tls, properties)).check(PATIENCE_S)
+
+
+# -- rights ----------------------------------------------------------------------------------------------------------
+
+SERVER, WORKER = "alice", "bob"
+
+
+@dataclass
+class Ends:
+    """How server and worker of one run ended; as soon as one has failed, the other is stopped."""
+
+    finishes: dict[str, Finish] = field(default_factory=dict)
+    errors: dict[str, DriftlineError] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def record(self, role: str, run: Callable[[], Finish]) -> None:
+        """Run a role to its end."""
+        try:
+            self.finishes[role] = run()
+        except DriftlineError as error:
+            self.errors[role] = error
+            self.stop.set()
+
+
+def broker_of(secured: Secured, user: str) -> KafkaBroker:
+    """Kafka as this user sees it."""
+    return KafkaBroker(KafkaSettings(secured.login, secured.as_user(user)))
+
+
+def make_topics(secured: Secured, run: str) -> None:
+    """What an administrator does beforehand."""
+    admin = KafkaBroker(KafkaSettings(secured.plain)).admin()
+    admin.create(run_topics(run, 4))
+    admin.close()
+
+
+def try_run(secured: Secured, run: str) -> Ends:
+    """Run a server as one user and a worker as another until both have ended, or one cannot get on."""
+    ends = Ends()
+    server, worker = broker_of(secured, SERVER), broker_of(secured, WORKER)
+    roles = {
+        "server": lambda: serve(server, run, "server-1", stop=ends.stop),
+        "worker": lambda: work(worker, run, ends.stop),
+    }
+    threads = [threading.Thread(target=ends.record, args=role, name=role[0], daemon=True) for role in roles.items()]
+    for thread in threads:
+        thread.start()
+    deadline_s = time.monotonic() + PATIENCE_S
+    for thread in threads:
+        thread.join(max(0.0, deadline_s - time.monotonic()))
+    ends.stop.set()
+    return ends
+
+
+def work(broker: KafkaBroker, run: str, stop: threading.Event) -> Finish:
+    """Be a worker without torch."""
+    session = WorkerSession("worker-1", os.urandom(16), sgd_offer(run, 1, steps=3), os.urandom(16))
+    shell = Shell(broker, run, session, session.name)
+    try:
+        while shell.finished is None and not stop.is_set():
+            shell.step(0.01)
+            model = session.may_start()
+            if model is not None:
+                shell.perform(session.contribute(model, ones("worker-1", model, session.pace)))
+        return shell.finished or Finish("stopped")
+    finally:
+        shell.close()
+
+
+def test_a_run_works_with_the_rights_that_are_listed(secured: Secured) -> None:
+    """Servers and workers have no more than `rights_of` says; the topics were made by an administrator."""
+    run = "righteous"
+    make_topics(secured, run)
+    secured.allow(SERVER, rights_of("server", run))
+    secured.allow(WORKER, rights_of("worker", run))
+    ends = try_run(secured, run)
+    assert not ends.errors
+    assert {finish.reason for finish in ends.finishes.values()} == {"reached version 3"}
+    assert set(ends.finishes) == {"server", "worker"}
+
+
+MISSING = [
+    (user, role, right) for user, role in ((SERVER, "server"), (WORKER, "worker")) for right in rights_of(role, "RUN")
+]
+
+
+@pytest.mark.parametrize(("user", "role", "right"), MISSING, ids=[f"{role}: {right}" for _, role, right in MISSING])
+def test_each_missing_right_is_named_within_seconds(secured: Secured, user: str, role: str, right: Right) -> None:
+    """Whose, to do what, with what; whichever of the two processes cannot get on without it."""
+    run = f"without-{MISSING.index((user, role, right))}"
+    missing = replace(right, name=right.name.replace("RUN", run))
+    make_topics(secured, run)
+    for one, of in ((SERVER, "server"), (WORKER, "worker")):
+        secured.allow(one, [given for given in rights_of(of, run) if (one, given) != (user, missing)])
+    began_s = time.monotonic()
+    ends = try_run(secured, run)
+    took_s = time.monotonic() - began_s
+    assert role in ends.errors, f"{ends} after {took_s:.0f} s"
+    said = str(ends.errors[role])
+    # Without any right on a topic, a client must not even know of it.
+    wanted = {missing, replace(missing, operation="Describe")}
+    assert any(f"User:{user} has no right to {one} (" in said for one in wanted)
+    assert any(one.command(f"User:{user}", secured.login) in said for one in wanted)
+    assert took_s < PATIENCE_S
