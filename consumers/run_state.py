@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from driftline.consumers import contradictions
 from driftline.consumers.chain import Chain
 from driftline.consumers.policy import floor_of_slowest
+from driftline.consumers.rejection_reasons import reason_word
 from driftline.errors import ConfigError, IntegrityError, Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.layout import Layout, layout_from_json
@@ -65,6 +66,7 @@ class Totals:
     contributions: Counter[str] = field(default_factory=Counter)
     skips: Counter[str] = field(default_factory=Counter)
     rejections: Counter[str] = field(default_factory=Counter)
+    rejection_reasons: Counter[str] = field(default_factory=Counter)
     staleness: Counter[int] = field(default_factory=Counter)
     samples: float = 0.0
     undecodable: int = 0
@@ -133,6 +135,7 @@ class RunState:
             case Rejection():
                 self._settle(offset, record.group, record.clock)
                 self.totals.rejections[self.groups[record.group].worker] += 1
+                self.totals.rejection_reasons[reason_word(record.reason)] += 1
             case Evaluation():
                 self.evaluations[record.version] = record
             case RunEnd():

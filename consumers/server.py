@@ -118,6 +118,7 @@ class Server:
 
     def _send_failed(self, event: SendFailed) -> list[Effect]:
         self.counters["sends_failed"] += 1
+        self.shards.counters["sends_failed"] += 1
         effects = self.coordinator.on_send_failed(event)
         if peek_type(event.send.value) in SAID_ONCE:
             effects = [*effects, event.send]
@@ -164,6 +165,7 @@ class Server:
     def _undecodable(self, event: Received, reason: str) -> list[Effect]:
         """Leave it where it is, tell the coordinator, and go on."""
         self.counters["undecodable"] += 1
+        self.counters[f"undecodable_{event.stream}"] += 1
         self.shards.counters["undecodable"] += 1
         report = UndecodableReport(
             run=NO_RUN if self.state.start is None else self.state.start.run,

@@ -5,15 +5,18 @@ import os
 import random
 import threading
 import time
+from functools import partial
 
 from driftline.broker.port import Admin, Broker, Start
 from driftline.broker.topics import Stream, check_run_name, topic_name
+from driftline.consumers.figures import server_samples
 from driftline.consumers.flush_to_zero import require_denormals
 from driftline.consumers.rules import choose_engine
 from driftline.consumers.server import Server
 from driftline.consumers.shell import GroupStream, Shell
 from driftline.errors import BrokerUnreachable, RunRefused
 from driftline.schemas.effects import Finish
+from driftline.telemetry.metrics import Sample, Watch, nobody_watches
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +33,15 @@ SAY_S = 5.0
 """Seconds between two lines that say what is waited for."""
 
 
-def serve(broker: Broker, run: str, name: str, *, stop: threading.Event, patience_s: float = 600.0) -> Finish:
+def serve(
+    broker: Broker,
+    run: str,
+    name: str,
+    *,
+    stop: threading.Event,
+    patience_s: float = 600.0,
+    watch: Watch = nobody_watches,
+) -> Finish:
     """Serve a run until it ends or ``stop`` is set.
 
     Args:
@@ -39,6 +50,7 @@ def serve(broker: Broker, run: str, name: str, *, stop: threading.Event, patienc
         name: of this server, unique in the run.
         stop: set it to end the server in an orderly way.
         patience_s: seconds to wait for the run's topics.
+        watch: told where the server's figures come from.
 
     Raises:
         UsageError: the run's name is not usable.
@@ -52,10 +64,16 @@ def serve(broker: Broker, run: str, name: str, *, stop: threading.Event, patienc
         return Finish("stopped before the run began")
     core = Server(name, os.urandom(16), random.Random(os.urandom(32)))  # noqa: S311 - back-off; nonces need no secrecy
     shell = Shell(broker, run, core, name, SERVER_GROUPS)
+    watch(partial(_samples, shell, core))
     try:
         return shell.run(stop)
     finally:
         shell.close()
+
+
+def _samples(shell: Shell, core: Server) -> list[Sample]:
+    with shell.changed:
+        return [*server_samples(core), *shell.samples()]
 
 
 def wait_for_run(broker: Broker, run: str, *, stop: threading.Event, patience_s: float) -> bool:

@@ -18,6 +18,7 @@ from driftline.broker.port import Assigned, Broker, EndReached, Record, Revoked,
 from driftline.broker.pump import GroupPump, ReaderPump
 from driftline.broker.topics import Stream, parse_topic, topic_name
 from driftline.consumers.ends import Ends
+from driftline.consumers.traffic import READ, WRITTEN, Traffic
 from driftline.errors import BrokerError, TopicMissing
 from driftline.schemas.effects import (
     AskEnds,
@@ -36,6 +37,7 @@ from driftline.schemas.effects import (
     StopReading,
     Timer,
 )
+from driftline.telemetry.metrics import Sample
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,7 @@ class Shell:
         self.changed = threading.Condition(threading.RLock())
         self.finished: Finish | None = None
         self.counters: Counter[str] = Counter()
+        self.traffic = Traffic()
         self._failed: deque[SendFailed] = deque()
         self._refused: BrokerError | None = None
         self._restarts: Counter[tuple[str, int]] = Counter()
@@ -151,8 +154,15 @@ class Shell:
             self._perform(effects)
 
     def _feed(self, event: Input) -> None:
-        if self.finished is None:
-            self._perform(self._core.on(event))
+        if self.finished is not None:
+            return
+        began_s = time.perf_counter()
+        self._perform(self._core.on(event))
+        self.traffic.handled(event, time.perf_counter() - began_s)
+
+    def samples(self) -> list[Sample]:
+        """Return the figures of what passes through here; under ``changed``."""
+        return self.traffic.samples(len(self._inflow))
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
@@ -182,6 +192,7 @@ class Shell:
         match item.event:
             case Record() as record:
                 stream = _stream(record.topic)
+                self.traffic.count(stream, READ, record.value)
                 return Received(stream, record.partition, record.offset, record.key, record.value, record.timestamp_ms)
             case EndReached() as end:
                 return CaughtUp(_stream(end.topic), end.partition, end.offset)
@@ -229,10 +240,8 @@ class Shell:
 
     def _send(self, send: Send) -> None:
         def delivered(error: BrokerError | None) -> None:
-            if error is not None and not error.retriable:  # a missing right, say: it would fail again and again
-                self._refused = self._refused or error
             if error is not None:
-                self._failed.append(SendFailed(send, str(error)))
+                self._fail(send, error)
 
         try:
             self._producer.send(
@@ -241,8 +250,14 @@ class Shell:
         except BrokerError as error:
             if not error.retriable:
                 raise
-            self._failed.append(SendFailed(send, str(error)))
-        self.counters[f"bytes_{send.stream}"] += 0 if send.value is None else len(send.value)
+            self._fail(send, error)
+        self.traffic.count(send.stream, WRITTEN, send.value)
+
+    def _fail(self, send: Send, error: BrokerError) -> None:
+        if not error.retriable:  # a missing right, say: it would fail again, however often it is sent
+            self._refused = self._refused or error
+        self.traffic.failures += 1
+        self._failed.append(SendFailed(send, str(error)))
 
     # -- closing -----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,9 @@ from driftline.errors import IntegrityError
 from driftline.schemas.digests import model_digest, shard_digest
 from driftline.schemas.effects import Finish
 from driftline.schemas.layout import Layout
+from driftline.telemetry.metrics import Watch, nobody_watches
 from driftline.training.evaluator import EvaluatorSession
+from driftline.training.figures import evaluator_samples
 from driftline.training.running import Running
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def evaluate_run(
     *,
     stop: threading.Event,
     watch: Callable[[RunState], None] | None = None,
+    figures: Watch = nobody_watches,
 ) -> tuple[Finish, RunState]:
     """Follow a run until it ends or ``stop`` is set; measure versions as they come.
 
@@ -46,6 +49,7 @@ def evaluate_run(
             because it imports torch, which may take longer than a whole run; one that knows waits for the verdict.
         stop: set it to end.
         watch: called about ten times a second with the fold of the ledger, under the session's lock.
+        figures: told where the evaluator's figures come from.
 
     Returns:
         How it ended, and the fold of the ledger with all evaluations in it.
@@ -56,6 +60,7 @@ def evaluate_run(
     """
     session = EvaluatorSession(name, os.urandom(16))
     with Running(broker, run, session, name) as running:
+        figures(partial(running.samples, partial(evaluator_samples, session)))
         measuring = _Measuring(load_task())
         while running.finished is None and not stop.is_set():
             found = running.glance(lambda: measuring.next_model(session, watch))

@@ -11,6 +11,7 @@ from driftline.broker.port import Broker
 from driftline.consumers.shell import TIMER_S, Core, Shell
 from driftline.errors import WaitTimeout
 from driftline.schemas.effects import Effect, Finish
+from driftline.telemetry.metrics import Sample
 
 T = TypeVar("T")
 
@@ -54,12 +55,17 @@ class Running:
     @property
     def sent_bytes(self) -> int:
         """Bytes of all records that were handed to Kafka."""
-        return sum(count for name, count in self._shell.counters.items() if name.startswith("bytes_"))
+        return self._shell.traffic.written_bytes
 
     def glance(self, question: Callable[[], T]) -> T:
         """Ask the session something, under its lock."""
         with self._shell.changed:
             return question()
+
+    def samples(self, own: Callable[[], Iterable[Sample]]) -> list[Sample]:
+        """Return the figures of the session, as ``own`` reads them, and of what passes through to Kafka."""
+        with self._shell.changed:
+            return [*own(), *self._shell.samples()]
 
     def check(self) -> None:
         """Raise what went wrong on the session's thread, if anything did."""

@@ -4,13 +4,16 @@ import logging
 import os
 import threading
 import time
+from functools import partial
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name, run_topics
 from driftline.consumers.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.schemas.effects import Effect, Finish
+from driftline.telemetry.metrics import Watch, nobody_watches
 from driftline.training.computing import Computing, Skipped
+from driftline.training.figures import worker_samples
 from driftline.training.run_settings import RunSettings
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
@@ -27,6 +30,7 @@ def work(
     *,
     stop: threading.Event,
     patience_s: float = 600.0,
+    watch: Watch = nobody_watches,
 ) -> Finish:
     """Train in this process until the run ends or ``stop`` is set.
 
@@ -39,6 +43,7 @@ def work(
         task: what is trained.
         stop: set it to leave the run in an orderly way.
         patience_s: seconds to wait for the next clock before giving up.
+        watch: told where the worker's figures come from, for each session anew.
 
     Raises:
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.
@@ -51,6 +56,7 @@ def work(
     session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16))
     while True:
         with Running(broker, settings.run, session, name) as running:
+            watch(partial(running.samples, partial(worker_samples, session)))
             finish = _Worker(running, session, computing, stop, patience_s).run()
             if finish is None:
                 running.telling(lambda: session.leave("stopped"))  # noqa: B023 - called at once

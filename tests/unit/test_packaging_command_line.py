@@ -119,7 +119,7 @@ def test_verbosity_sets_how_much_is_logged(flags: list[str], level: str, monkeyp
         logging.getLogger("driftline.x").info("seen %d", 3)
 
     monkeypatch.setattr(LazyGroup, "get_command", lambda *_: status)
-    result = CliRunner().invoke(main, [*flags, "--log-json", "status"])
+    result = CliRunner().invoke(main, [*flags, "--log-format", "json", "status"])
     assert logging.getLogger("driftline").level == getattr(logging, level)
     assert [json.loads(line)["message"] for line in result.stderr.splitlines()] == (["seen 3"] if flags else [])
     assert result.stdout == ""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from driftline.errors import UsageError
-from driftline.telemetry import Counters, configure_logging
+from driftline.telemetry import Counters, configure_logging, counted_lines, forget_identity, identify
 
 _log = logging.getLogger("driftline.some.part")
 
@@ -24,7 +24,7 @@ def _restore() -> Iterator[None]:
 
 def test_json_lines_hold_the_text_the_extras_and_the_exception() -> None:
     stream = io.StringIO()
-    configure_logging("info", json_lines=True, stream=stream)
+    configure_logging("info", log_format="json", stream=stream)
     _log.info("read %d records", 3, extra={"partition": 7})
     _log.error("failed", exc_info=ValueError("no\nway"))
     first, second = (json.loads(line) for line in stream.getvalue().splitlines())
@@ -53,6 +53,40 @@ def test_lower_levels_are_dropped_and_configuring_again_replaces() -> None:
 def test_an_unknown_level_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"'loud'.*debug, info, warning, error"):
         configure_logging("loud")
+
+
+def test_a_format_that_there_is_not_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"'xml'.*text, json"):
+        configure_logging(log_format="xml")
+
+
+def test_every_line_says_who_it_is_from_in_both_formats() -> None:
+    """Also those of other parts of driftline, and for as long as the process has its role."""
+    people, machines = io.StringIO(), io.StringIO()
+    identify(run="my-run", role="server", member="server-1")
+    try:
+        configure_logging(stream=people)
+        _log.warning("slow")
+        configure_logging(log_format="json", stream=machines)
+        logging.getLogger("driftline.elsewhere").info("fast", extra={"version": 3})
+    finally:
+        forget_identity()
+    _log.info("over")
+    assert people.getvalue().endswith(" warning server my-run/server-1 some.part: slow\n")
+    first, second = (json.loads(line) for line in machines.getvalue().splitlines())
+    assert (first["run"], first["role"], first["member"], first["version"]) == ("my-run", "server", "server-1", 3)
+    assert "member" not in second
+
+
+def test_warnings_and_errors_are_counted_information_is_not() -> None:
+    configure_logging(stream=io.StringIO())
+    before = dict(counted_lines())
+    _log.info("fine")
+    _log.warning("odd")
+    _log.error("bad")
+    _log.critical("worse")
+    after = dict(counted_lines())
+    assert {level: after[level] - before[level] for level in after} == {"warning": 1, "error": 2}
 
 
 def test_counters_add_up_over_threads() -> None:

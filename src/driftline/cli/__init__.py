@@ -131,11 +131,17 @@ def _stdout_is_gone() -> bool:
 )
 @click.option("-v", "--verbose", count=True, help="Log what happens; twice for details.", show_default=False)
 @click.option(
-    "--log-json", is_flag=True, envvar="DRIFTLINE_LOG_JSON", show_envvar=True, help="Log one JSON object a line."
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="DRIFTLINE_LOG_FORMAT",
+    show_envvar=True,
+    help="How log lines look: for people, or one JSON object a line.",
 )
 @click.version_option(__version__, prog_name="driftline", message="%(prog)s %(version)s")
-def main(verbose: int, *, log_json: bool) -> None:
+def main(verbose: int, log_format: str) -> None:
     """Train PyTorch models through Kafka: the log is the training run."""
-    from driftline.telemetry import configure_logging  # noqa: PLC0415 - `driftline --help` needs none of it
+    from driftline.telemetry import configure_logging, forget_identity  # noqa: PLC0415 - `--help` needs none of it
 
-    configure_logging(LEVELS[min(verbose, len(LEVELS) - 1)], json_lines=log_json)
+    forget_identity()
+    configure_logging(LEVELS[min(verbose, len(LEVELS) - 1)], log_format=log_format)

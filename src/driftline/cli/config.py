@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from driftline.cli.options import Words, connection_options, json_option, run_name_option, run_options, setting
-from driftline.config.keys import KEYS, PATIENCE, RUN_NAME, SECTIONS, SERVERS, TASK_NAME, Kind
+from driftline.config.keys import KEYS, METRICS, PATIENCE, RUN_NAME, SECTIONS, SERVERS, TASK_NAME, Kind
 
 NOTHING = "-"
 
@@ -19,6 +19,7 @@ NOTHING = "-"
 @connection_options
 @setting(SERVERS)
 @setting(PATIENCE)
+@setting(METRICS)
 @json_option
 def config(*, reference: bool, as_json: bool, **_settings: object) -> None:
     """Show every setting, and whether an option, the environment, a file or the default said it; asks no Kafka.

@@ -23,12 +23,15 @@ def evaluator(
     `driftline train` does the same; beside roles that were started by hand, one evaluator is enough.
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
+    from driftline.cli.exporting import exporting  # noqa: PLC0415
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415
     from driftline.config.run import check_task  # noqa: PLC0415
+    from driftline.telemetry import identify  # noqa: PLC0415
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")
     connection, patience_s, pairs = words.connection(), words.patience_s(), words.task_settings()
+    address = words.metrics()
     problems = words.problems
     problems.attempt(lambda: check_run_name(run) if run else "", "")
     problems.attempt(lambda: check_task(task) if task else None, None)
@@ -38,7 +41,11 @@ def evaluator(
     problems.check()
     connection.check_known()
 
-    with stoppable(f"evaluator {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping:
+    identify(run=run, role="evaluator", member=chosen)
+    with (
+        stoppable(f"evaluator {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,
+        exporting(address, run=run, role="evaluator", member=chosen) as figures,
+    ):
         from driftline.consumers.serving import wait_for_run  # noqa: PLC0415 - not needed to refuse
         from driftline.training.evaluating import evaluate_run  # noqa: PLC0415 - ditto
         from driftline.training.outcome import check_finish  # noqa: PLC0415 - ditto
@@ -49,7 +56,7 @@ def evaluator(
             stop = stopping.begin()
             if not wait_for_run(kafka.broker, run, stop=stop, patience_s=patience_s):
                 return
-            finish, state = evaluate_run(kafka.broker, run, chosen, lambda: found, stop=stop)
+            finish, state = evaluate_run(kafka.broker, run, chosen, lambda: found, stop=stop, figures=figures)
             check_finish(finish)
     measured = max(state.evaluations, default=None)
     metrics = {} if measured is None else state.evaluations[measured].metrics

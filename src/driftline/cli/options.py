@@ -13,6 +13,7 @@ from driftline.config.keys import (
     CONFIG_VARIABLE,
     DEFAULT_FILE,
     KAFKA,
+    METRICS,
     PATIENCE,
     RUN,
     RUN_NAME,
@@ -23,6 +24,7 @@ from driftline.config.keys import (
 )
 
 if TYPE_CHECKING:
+    from driftline.config.address import Address
     from driftline.config.choosing import Choice
     from driftline.config.connection import Connection
     from driftline.training.run_settings import RunSettings
@@ -152,6 +154,12 @@ class Words:
     def patience_s(self) -> float:
         """Read how long a role waits for others."""
         return self.problems.real(PATIENCE.option, self.text(PATIENCE), 0.001, 1e7)
+
+    def metrics(self) -> "Address | None":
+        """Read where figures are served; None if they are not asked for."""
+        from driftline.config.address import read_address  # noqa: PLC0415 - keeps --help fast
+
+        return read_address(METRICS.option, self.choice.text(METRICS), self.problems)
 
 
 def _typed(context: click.Context) -> dict[str, Any]:

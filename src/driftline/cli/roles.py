@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from driftline.cli.options import setting
-from driftline.config.keys import PATIENCE
+from driftline.config.keys import METRICS, PATIENCE
 from driftline.errors import DriftlineError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -28,11 +28,11 @@ STOP_WITHIN_S = 8.0
 
 def role_options(command: Command) -> Command:
     """Add the options of a single role."""
-    patience = setting(PATIENCE)
+    patience, metrics = setting(PATIENCE), setting(METRICS)
     tied = click.option(
         "--stop-with-stdin", is_flag=True, help="Stop when standard input ends, that is, with whoever started this."
     )
-    decorated: Command = patience(tied(command))
+    decorated: Command = patience(metrics(tied(command)))
     return decorated
 
 

@@ -22,20 +22,24 @@ def server(run: str | None, name: str | None, *, stop_with_stdin: bool, **_setti
 
     words = Words()
     run = words.name(RUN_NAME, "RUN")
-    connection, patience_s = words.connection(), words.patience_s()
+    connection, patience_s, address = words.connection(), words.patience_s(), words.metrics()
     words.problems.attempt(lambda: check_run_name(run) if run else "", "")
     chosen = words.problems.attempt(
         lambda: check_member_name(own_name("server") if name is None else name, "server"), ""
     )
     words.problems.check()
 
-    from driftline.consumers.serving import serve  # noqa: PLC0415 - not needed to refuse
+    from driftline.cli.exporting import exporting  # noqa: PLC0415 - not needed to refuse
+    from driftline.consumers.serving import serve  # noqa: PLC0415 - ditto
+    from driftline.telemetry import identify  # noqa: PLC0415
     from driftline.training.outcome import check_finish  # noqa: PLC0415
 
+    identify(run=run, role="server", member=chosen)
     with (
         stoppable(f"server {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,
+        exporting(address, run=run, role="server", member=chosen) as watch,
         connection.running() as kafka,
     ):
-        finish = serve(kafka.broker, run, chosen, stop=stopping.begin(), patience_s=patience_s)
+        finish = serve(kafka.broker, run, chosen, stop=stopping.begin(), patience_s=patience_s, watch=watch)
         check_finish(finish)
     click.echo(f"server {chosen}: {finish.reason}")

@@ -22,12 +22,14 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     else the worker is refused with the difference. Which part of the data a worker reads, and with it the result,
     depends on its name.
     """
+    from driftline.cli.exporting import exporting  # noqa: PLC0415 - keeps --help fast
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
     from driftline.config.run import check_task  # noqa: PLC0415
+    from driftline.telemetry import identify  # noqa: PLC0415
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")
-    connection, patience_s = words.connection(), words.patience_s()
+    connection, patience_s, address = words.connection(), words.patience_s(), words.metrics()
     settings, pairs = words.run(run), words.task_settings()
     problems = words.problems
     chosen = problems.attempt(lambda: check_member_name(own_name("worker") if name is None else name, "worker"), "")
@@ -35,7 +37,11 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     problems.check()
     connection.check_known()
 
-    with stoppable(f"worker {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping:
+    identify(run=run, role="worker", member=chosen)
+    with (
+        stoppable(f"worker {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,
+        exporting(address, run=run, role="worker", member=chosen) as watch,
+    ):
         from driftline.training.task import load_task  # noqa: PLC0415 - torch takes seconds
 
         found = load_task(task, pairs)
@@ -43,6 +49,7 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
             from driftline.training.outcome import check_finish  # noqa: PLC0415 - torch takes seconds
             from driftline.training.working import work  # noqa: PLC0415 - ditto
 
-            finish = work(kafka.broker, settings, chosen, found, stop=stopping.begin(), patience_s=patience_s)
+            stop = stopping.begin()
+            finish = work(kafka.broker, settings, chosen, found, stop=stop, patience_s=patience_s, watch=watch)
             check_finish(finish)
     click.echo(f"worker {chosen}: {finish.reason}")

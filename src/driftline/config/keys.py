@@ -202,14 +202,20 @@ PATIENCE = _key(
     help="Give up after waiting so long for others.",
 )  # fmt: skip
 
-KEYS = (*KAFKA, RUN_NAME, *RUN, TASK_NAME, TASK_SETTINGS, SERVERS, PATIENCE)
+METRICS = _key(
+    "role", "metrics", Kind.TEXT, metavar="HOST:PORT", example='"0.0.0.0:9464"',
+    help="Serve figures to Prometheus at http://HOST:PORT/metrics; with a port alone, to this machine only. Default: "
+    "no figures.",
+)  # fmt: skip
+
+KEYS = (*KAFKA, RUN_NAME, *RUN, TASK_NAME, TASK_SETTINGS, SERVERS, PATIENCE, METRICS)
 
 SECTIONS = {
     "kafka": "Which Kafka, for every command.",
     "run": "What a run is. It is frozen when the run is made; whoever joins later need not repeat it.",
     "task": "What its workers train.",
     "train": "What `driftline train` starts on this machine.",
-    "role": "Of `driftline server` and `driftline worker`.",
+    "role": "Of `driftline server`, `driftline worker` and `driftline evaluator`.",
 }
 """Section of a file → what is in it."""
 

@@ -1,6 +1,7 @@
 """Logging and counters, without dependencies.
 
 Lines go to stderr, so that stdout stays free for results: for people by default, one JSON object a line on request.
+Once a process knows what it is in a run, every line says so.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import TextIO
 from driftline.errors import UsageError
 
 LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
 
 _ROOT = "driftline"
 # What every LogRecord has; whatever else is on one came by ``extra=`` and belongs into the line.
@@ -38,37 +40,69 @@ class Counters:
             return dict(sorted(self._counts.items()))
 
 
-def configure_logging(level: str = "info", *, json_lines: bool = False, stream: TextIO | None = None) -> None:
+_counts = Counters()
+_identity: dict[str, str] = {}
+
+
+def identify(*, run: str, role: str, member: str) -> None:
+    """Say what this process is; every line of its log has these three from now on."""
+    _identity.update(run=run, role=role, member=member)
+
+
+def forget_identity() -> None:
+    """Undo `identify`, for a process that outlives its role."""
+    _identity.clear()
+
+
+def counted_lines() -> list[tuple[str, int]]:
+    """Return how many warnings and errors were logged so far, by level."""
+    counts = _counts.snapshot()
+    return [(level, counts.get(level, 0)) for level in ("warning", "error")]
+
+
+def configure_logging(level: str = "info", *, log_format: str = "text", stream: TextIO | None = None) -> None:
     """Send driftline's log to ``stream``, stderr by default. Calling it again replaces what was set.
 
     Only the logger ``driftline`` is touched: an application that uses driftline as a library keeps its own logging.
 
     Raises:
-        UsageError: no such level; names it and those there are.
+        UsageError: no such level or format; names it and those there are.
     """
+    if log_format not in FORMATS:
+        raise UsageError(f"log format {log_format!r} does not exist: choose one of {', '.join(FORMATS)}")
     if level not in LEVELS:
         raise UsageError(f"log level {level!r} does not exist: choose one of {', '.join(LEVELS)}")
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines() if json_lines else _ForPeople())
+    handler = _CountingHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonLines() if log_format == "json" else _ForPeople())
     logger = logging.getLogger(_ROOT)
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False
 
 
+class _CountingHandler(logging.StreamHandler[TextIO]):
+    """Counts what is worse than information."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            _counts.add("error" if record.levelno >= logging.ERROR else "warning")
+        super().emit(record)
+
+
 class _ForPeople(logging.Formatter):
-    """``12:34:56 warning broker.kafka: text name=value``."""
+    """``12:34:56 warning server my-run/server-1 broker.kafka: text name=value``."""
 
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         where = record.name.removeprefix(f"{_ROOT}.")
         extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
-        line = f"{clock} {record.levelname.lower()} {where}: {record.getMessage()}{extra}"
+        who = "{role} {run}/{member} ".format(**_identity) if _identity else ""
+        line = f"{clock} {record.levelname.lower()} {who}{where}: {record.getMessage()}{extra}"
         return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message``, whatever was passed as ``extra``."""
+    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message``, who it is, and any ``extra``."""
 
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -79,6 +113,7 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage(),
             "process": record.process,
             "thread": record.threadName,
+            **_identity,
             **_extra(record),
         }
         if record.exc_info is not None:

@@ -1,0 +1,124 @@
+"""Serves figures to Prometheus over HTTP. The only module that imports ``prometheus_client``."""
+
+import errno
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    SummaryMetricFamily,
+)
+from prometheus_client.core import (
+    Metric as Family,
+)
+from prometheus_client.registry import Collector
+
+from driftline.errors import UsageError
+from driftline.telemetry.catalogue import LOG_LINES, MEMBER_LABELS, METRICS, STALENESS_BOUNDS
+from driftline.telemetry.logs import counted_lines
+from driftline.telemetry.metrics import Counted, Kind, Metric, Sample, Source, Summed
+
+CLOSE_S = 1.0
+"""Seconds that the server's thread may take to end."""
+
+
+class Exporter:
+    """A context manager: listens from its making on, so that a port in use is known before anything else begins.
+
+    Args:
+        host: address to listen on.
+        port: to listen on; 0 chooses a free one.
+        labels: values of `MEMBER_LABELS`.
+
+    Raises:
+        UsageError: it cannot listen there; says why and what to do.
+    """
+
+    def __init__(self, host: str, port: int, labels: Mapping[str, str]) -> None:
+        self._figures = _Figures(labels)
+        registry = CollectorRegistry()
+        for collector in (self._figures, ProcessCollector(registry=None)):
+            registry.register(collector)
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except OSError as error:
+            raise UsageError(_why_not(host, port, error)) from None
+        self.port = self._server.server_port
+
+    def watch(self, source: Source) -> None:
+        """Report the figures of ``source`` from now on, instead of those of any other."""
+        self._figures.source = source
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(CLOSE_S)
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    where = f"--metrics {host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: another process listens there already; choose another port, or 0 for any that is free"
+    return f"{where}: cannot listen there: {error.strerror or error}"
+
+
+class _Figures(Collector):
+    """Asks a source, once a scrape."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.source: Source = tuple
+        self._labels = [labels[name] for name in MEMBER_LABELS]
+
+    def describe(self) -> Iterable[Family]:
+        """Name nothing beforehand: there is no other collector to collide with."""
+        return ()
+
+    def collect(self) -> Iterator[Family]:
+        """Yield every family that has a value now."""
+        samples = [*self.source(), *(Sample(LOG_LINES, count, {"level": level}) for level, count in counted_lines())]
+        found: dict[Metric, Family] = {}
+        for sample in samples:
+            family = found.setdefault(sample.metric, _family(sample.metric))
+            _add(family, [*self._labels, *(sample.labels[name] for name in sample.metric.labels)], sample.value)
+        yield from (found[metric] for metric in METRICS if metric in found)
+
+
+def _family(metric: Metric) -> Family:
+    labels = [*MEMBER_LABELS, *metric.labels]
+    match metric.kind:
+        case Kind.GAUGE:
+            return GaugeMetricFamily(metric.name, metric.meaning, labels=labels)
+        case Kind.COUNTER:
+            return CounterMetricFamily(metric.name, metric.meaning, labels=labels)
+        case Kind.HISTOGRAM:
+            return HistogramMetricFamily(metric.name, metric.meaning, labels=labels)
+        case Kind.SUMMARY:
+            return SummaryMetricFamily(metric.name, metric.meaning, labels=labels)
+
+
+def _add(family: Family, labels: list[str], value: float | Counted | Summed) -> None:
+    if isinstance(value, Counted) and isinstance(family, HistogramMetricFamily):
+        total = sum(late * count for late, count in value.counts.items())
+        family.add_metric(labels, _buckets(value.counts), float(total))
+    elif isinstance(value, Summed) and isinstance(family, SummaryMetricFamily):
+        family.add_metric(labels, value.count, value.total)
+    elif not isinstance(value, Counted | Summed) and isinstance(family, GaugeMetricFamily | CounterMetricFamily):
+        family.add_metric(labels, value)
+    else:
+        raise TypeError(f"{family.name} is a {family.type}, its value a {type(value).__name__}")
+
+
+def _buckets(counts: Mapping[int, int]) -> list[tuple[str, float]]:
+    below = [
+        (str(float(bound)), float(sum(n for late, n in counts.items() if late <= bound))) for bound in STALENESS_BOUNDS
+    ]
+    return [*below, ("+Inf", float(sum(counts.values())))]

@@ -1,0 +1,293 @@
+"""Figures for Prometheus: every metric is documented, comes from what the code decides by, and reaches a scraper."""
+
+import re
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import ProcessCollector
+from prometheus_client.core import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.topics import Stream
+from driftline.config.address import read_address
+from driftline.config.problems import Problems
+from driftline.consumers.figures import run_samples, server_samples
+from driftline.consumers.rejection_reasons import OTHER, REASONS, reason_word
+from driftline.consumers.server import Server
+from driftline.consumers.shell import Shell
+from driftline.errors import BrokerUnreachable, UsageError
+from driftline.schemas.effects import Received, Send, SendFailed
+from driftline.telemetry import catalogue
+from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
+from driftline.telemetry.exporter import Exporter
+from driftline.telemetry.metrics import Counted, Kind, Sample, Summed
+from driftline.testing.small_model import small_run
+from driftline.testing.still_run import StillRun
+from driftline.training.figures import evaluator_samples, worker_samples
+from driftline.training.reading import read_ledger
+from tests.unit.told_run import told, write
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
+WHO = {"run": "small", "role": "server", "member": "server-1"}
+
+
+@pytest.fixture
+def exporter() -> Iterator[Exporter]:
+    with Exporter("127.0.0.1", 0, WHO) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def run() -> StillRun:
+    """A run that stopped at version 5 of 40. Nobody plays it on."""
+    run = small_run("small", steps=40)
+    run.play(until_version=5)
+    return run
+
+
+def scraped(exporter: Exporter) -> dict[str, Family]:
+    """Ask as Prometheus does, and read the answer with its own library."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=10) as answer:
+        return {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
+
+
+def values(samples: Iterator[Sample], name: str) -> dict[tuple[str, ...], object]:
+    """Return the values of a metric by their own labels."""
+    return {tuple(one.labels.values()): one.value for one in samples if one.metric.name == name}
+
+
+# -- documentation ---------------------------------------------------------------------------------------------------
+
+
+def rows() -> dict[str, tuple[str, set[str]]]:
+    """Return what the page says: metric → type, and labels of its own."""
+    found = re.findall(r"^\| `(driftline_\w+)` \| (\w+) \|[^|]*\|([^|]*)\|", PAGE, re.MULTILINE)
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in found}
+
+
+def test_the_page_names_every_metric_with_its_type_and_labels_and_no_other() -> None:
+    assert rows() == {metric.name: (metric.kind.value, set(metric.labels)) for metric in METRICS}
+
+
+def test_the_page_names_what_the_library_adds() -> None:
+    names = {sample.name for family in ProcessCollector(registry=None).collect() for sample in family.samples}
+    assert names <= set(re.findall(r"`(process_\w+)`", PAGE))
+
+
+def test_the_page_names_every_reason() -> None:
+    for reason in (*REASONS.values(), OTHER):
+        assert f"`{reason}`" in PAGE
+
+
+def test_names_follow_the_rules_of_prometheus() -> None:
+    """Counters end with _total, nothing else does; every name is ours; labels never hide those of the process."""
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    for metric in METRICS:
+        assert metric.name.startswith("driftline_")
+        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+        assert not set(metric.labels) & set(MEMBER_LABELS)
+        assert re.fullmatch(r"[A-Z0-9].*[^.]", metric.meaning)
+
+
+# -- where they come from --------------------------------------------------------------------------------------------
+
+
+def test_every_metric_has_a_value_in_a_run(run: StillRun) -> None:
+    """The catalogue holds nothing that is never reported: a server, a worker and a shell report all of it."""
+    shell = Shell(MemoryBroker(), "idle", Server("server-9", bytes(16), run._rng), "server-9")
+    try:
+        shell.traffic.count(Stream.LEDGER, "read", b"x")
+        samples = [*server_samples(run.servers["server-1"]), *worker_samples(run.workers["ada"]), *shell.samples()]
+    finally:
+        shell.close()
+    told_of = {sample.metric for sample in samples} | {catalogue.LOG_LINES}
+    rejected = {catalogue.REJECTIONS, catalogue.HANDLING}  # nothing was rejected here, and no input was timed
+    assert told_of | rejected == set(METRICS)
+    for sample in samples:
+        assert sample.labels.keys() == set(sample.metric.labels)
+        assert isinstance(sample.value, Counted) == (sample.metric.kind is Kind.HISTOGRAM)
+        assert isinstance(sample.value, Summed) == (sample.metric.kind is Kind.SUMMARY)
+
+
+def test_an_evaluators_figures_are_of_the_run_and_of_the_parameters_it_has(run: StillRun) -> None:
+    found = {sample.metric.name: sample.value for sample in evaluator_samples(run.evaluator) if not sample.labels}
+    assert (found["driftline_version"], found["driftline_model_version"]) == (5, 5)
+    assert "driftline_clock" not in found
+
+
+def test_a_servers_figures_are_what_it_decides_by(run: StillRun) -> None:
+    server = run.servers["server-2"]
+    found = {sample.metric.name: sample.value for sample in server_samples(server) if not sample.labels}
+    assert found["driftline_version"] == server.state.version == 5
+    assert (found["driftline_steps"], found["driftline_members"], found["driftline_term"]) == (40, 2, 1)
+    assert (found["driftline_partitions_owned"], found["driftline_shards_owned"]) == (1, 1)
+    assert found["driftline_applied_version"] == min(one.version for one in server.shards.owned.values())
+    assert found["driftline_coordinating"] == 0.0
+    assert "driftline_pending_contributions" not in found
+    assert found["driftline_samples_total"] == 5 * 48
+    assert found["driftline_staleness_versions"] == Counted({0: 10})
+    first = {sample.metric.name: sample.value for sample in server_samples(run.servers["server-1"])}
+    assert (first["driftline_coordinating"], first["driftline_reigns_total"]) == (1.0, 1)
+
+
+def test_contributions_and_rejections_are_counted_by_whose_and_why() -> None:
+    """By the ledger, from its beginning: whoever reads it reports the same."""
+    broker = MemoryBroker()
+    write(broker, "told", told().values)
+    state = read_ledger(broker, "told")
+    assert values(run_samples(state), "driftline_contributions_total") == {
+        ("worker-1", "used"): 3,
+        ("worker-2", "used"): 1,
+        ("worker-2", "skipped"): 1,
+        ("worker-2", "rejected"): 1,
+    }
+    assert values(run_samples(state), "driftline_rejections_total") == {("not_finite",): 1}
+    assert values(run_samples(state), "driftline_void_records_total") == {(): 1}
+    assert values(run_samples(state), "driftline_run_ended") == {(): 1.0}
+    assert values(run_samples(state), "driftline_run_failed") == {(): 0.0}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word"),
+    [
+        ("stale by 7 versions, at most 2 are allowed", "stale"),
+        ("not finite: 1.weight in shard 0", "not_finite"),
+        ("not whole after 24 ticks: receipts of 2 shards are missing", "not_whole"),
+        ("its weight is nan, neither 0 nor a number from 1e-16 to 9e+15", "weight"),
+        ("its base is no version 9 of this ledger", "unknown_base"),
+        ("its deltas do not hash to its root", "root"),
+        ("something that a later release says", "other"),
+    ],
+)
+def test_reasons_become_few_words(sentence: str, word: str) -> None:
+    """A label with a sentence in it would be a new series for each."""
+    assert reason_word(sentence) == word
+
+
+def test_what_is_undecodable_is_counted_by_stream() -> None:
+    run = small_run("small", steps=40)
+    run.play(until_version=2)
+    server = run.servers["server-1"]
+    server.on(Received(Stream.DELTAS, 0, 99, None, b"rubbish"))
+    server.on(Received(Stream.EVENTS, 0, 999, None, b"rubbish"))
+    found = values(server_samples(server), "driftline_undecodable_total")
+    assert found == {("ledger",): 0, ("deltas",): 1, ("events",): 1, ("snapshots",): 0}
+
+
+def test_failed_sends_are_counted_where_they_fail_and_told_in_the_servers_own_words() -> None:
+    """Kafka is away for longer than a record may wait."""
+    broker = MemoryBroker(delivery_timeout_s=0.05)
+    run = small_run("small", steps=40)
+    server = run.servers["server-1"]
+    shell = Shell(broker, "small", server, "server-1")
+    try:
+        broker.go_away()
+        shell.perform([Send(Stream.EVENTS, 0, b"x")])
+        for _ in range(100):
+            shell.step(0.01)
+            if shell.traffic.failures:
+                break
+        assert values(iter(shell.samples()), "driftline_send_failures_total") == {(): 1}
+        assert server.shards.counters["sends_failed"] == 1
+    finally:
+        broker.come_back()
+        shell.close()
+
+
+def test_a_failed_send_is_in_what_a_server_says_of_itself() -> None:
+    """So that `status` and `top` show it."""
+    run = small_run("small", steps=40)
+    run.play(until_version=1)
+    server = run.servers["server-1"]
+    server.on(SendFailed(Send(Stream.EVENTS, 0, b"x"), str(BrokerUnreachable("away"))))
+    assert server.shards.counters["sends_failed"] == 1
+
+
+# -- serving ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_scrape_gives_values_labels_and_types(run: StillRun, exporter: Exporter) -> None:
+    """Read back by Prometheus' own parser."""
+    exporter.watch(lambda: server_samples(run.servers["server-1"]))
+    found = scraped(exporter)
+    version = found["driftline_version"]
+    assert (version.type, version.samples[0].value, version.samples[0].labels) == ("gauge", 5.0, WHO)
+    used = {sample.labels["worker"]: sample.value for sample in found["driftline_contributions"].samples}
+    assert used == {"ada": 5.0, "bob": 5.0}
+    staleness = {(one.name, one.labels.get("le")): one.value for one in found["driftline_staleness_versions"].samples}
+    assert staleness["driftline_staleness_versions_bucket", "0.0"] == 10.0
+    assert staleness["driftline_staleness_versions_bucket", "+Inf"] == 10.0
+    assert staleness["driftline_staleness_versions_sum", None] == 0.0
+    assert found["driftline_evaluation"].samples[0].labels == {**WHO, "metric": "distance"}
+
+
+def test_before_there_is_anything_to_report_a_scrape_is_no_error(exporter: Exporter) -> None:
+    """A server that waits for its run."""
+    assert {name for name in scraped(exporter) if name.startswith("driftline")} == {"driftline_log_lines"}
+
+
+def test_another_source_takes_the_place_of_the_first(exporter: Exporter) -> None:
+    """A worker that joins again is another session."""
+    exporter.watch(lambda: [Sample(catalogue.CLOCK, 7)])
+    exporter.watch(lambda: [Sample(catalogue.CLOCK, 1), Sample(catalogue.HANDLING, Summed(2, 0.5), {"input": "timer"})])
+    found = scraped(exporter)
+    assert [one.value for one in found["driftline_clock"].samples] == [1.0]
+    assert {one.name: one.value for one in found["driftline_handling_seconds"].samples} == {
+        "driftline_handling_seconds_count": 2.0,
+        "driftline_handling_seconds_sum": 0.5,
+    }
+
+
+def test_a_port_in_use_is_one_clear_error(exporter: Exporter) -> None:
+    with pytest.raises(UsageError) as refused:
+        Exporter("127.0.0.1", exporter.port, WHO)
+    assert str(refused.value) == (
+        f"--metrics 127.0.0.1:{exporter.port}: another process listens there already; "
+        "choose another port, or 0 for any that is free"
+    )
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_an_address_that_is_not_ours_is_one_clear_error(host: str) -> None:
+    with pytest.raises(UsageError, match=f"--metrics {host}:0: cannot listen there: "):
+        Exporter(host, 0, WHO)
+
+
+def test_the_port_is_free_again_afterwards() -> None:
+    with Exporter("127.0.0.1", 0, WHO) as first:
+        port = first.port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+
+
+# -- the option ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (None, None),
+        ("", None),
+        ("9464", ("127.0.0.1", 9464)),
+        (":9464", ("127.0.0.1", 9464)),
+        ("0.0.0.0:0", ("0.0.0.0", 0)),  # noqa: S104 - what a container asks for
+        ("[::1]:9464", ("::1", 9464)),
+    ],
+)
+def test_addresses_are_read(text: str | None, address: tuple[str, int] | None) -> None:
+    problems = Problems()
+    assert read_address("--metrics", text, problems) == address
+    problems.check()
+
+
+@pytest.mark.parametrize("text", ["here", "host:", "host:99999", "host:-1", "host:12a", "a b:1", "1:2:x"])
+def test_no_address_is_refused_with_an_example(text: str) -> None:
+    problems = Problems()
+    assert read_address("--metrics", text, problems) is None
+    with pytest.raises(Exception, match=r'is no address to listen on: write HOST:PORT, for example "0\.0\.0\.0:9464"'):
+        problems.check()
