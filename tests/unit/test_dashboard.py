@@ -14,7 +14,7 @@ from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
 from driftline.telemetry.metrics import Kind
 
 GRAFANA = Path(__file__).resolve().parents[2] / "deploy" / "grafana"
-DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "dashboards" / "driftline.json").read_text())
+DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "driftline.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
 EXPRESSIONS += [one["expr"] for one in DASHBOARD["annotations"]["list"] if "expr" in one]
@@ -121,8 +121,8 @@ def test_most_of_the_catalogue_is_on_the_dashboard() -> None:
 
 
 def test_grafana_finds_source_and_dashboard_where_compose_puts_them() -> None:
-    """The provisioning files, the mounts of docker-compose.yml and the name of the service belong together."""
-    source = (GRAFANA / "provisioning" / "datasources" / "driftline.yml").read_text()
-    provider = (GRAFANA / "provisioning" / "dashboards" / "driftline.yml").read_text()
-    assert "url: http://prometheus:9090" in source
-    assert "path: /var/lib/grafana/dashboards" in provider
+    """One source, which is the default, at the address of the service; one folder, which compose mounts."""
+    (sources,) = (GRAFANA / "provisioning" / "datasources").glob("*.yml")
+    assert "url: http://prometheus:9090\n    isDefault: true" in sources.read_text()
+    (provider,) = (GRAFANA / "provisioning" / "dashboards").glob("*.yml")
+    assert "path: /var/lib/grafana/dashboards" in provider.read_text()
