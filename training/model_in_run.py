@@ -11,7 +11,6 @@ from driftline.consumers.run_state import RunState
 from driftline.producers.deltas import Gradient
 from driftline.schemas.layout import Layout
 from driftline.schemas.run_config import RunConfig
-from driftline.training.buffers import with_buffers
 from driftline.training.model_layout import load_parameters
 from driftline.training.optimizer_gradient import Said, gradient_of
 from driftline.training.optimizer_rates import WRITTEN, Rates
@@ -92,11 +91,7 @@ class ModelInRun:
         if base is None:
             raise AssertionError("a step is spent once")
         self.check_rates()
-        clip_norm = config_of(self._member.look()).local.clip_norm
-        layout = layout_of(self._member.look())
-        found: Gradient | str = overflow or gradient_of(self._model, layout, said, clip_norm)
-        if isinstance(found, Gradient) and layout.has_buffers:
-            found = with_buffers(self._model, layout, base.flat, found)
+        found = overflow or self._gradient(base, said)
         self.steps += 1
         self._base = None
         if isinstance(found, str):
@@ -106,6 +101,10 @@ class ModelInRun:
             spent = self._member.contribute(base, found)
         if not spent:
             log.warning("the gradients of version %d come too late and are dropped", base.version)
+
+    def _gradient(self, base: Model, said: Said) -> Gradient | str:
+        state = self._member.look()
+        return gradient_of(self._model, layout_of(state), base.flat, said, config_of(state).local.clip_norm)
 
     def check_rates(self) -> None:
         """Say once that what a script writes into ``param_groups`` is not what counts."""

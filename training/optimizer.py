@@ -21,7 +21,7 @@ from driftline.broker.port import Broker
 from driftline.errors import RunEnded, UsageError
 from driftline.training import optimizer_registry as registry
 from driftline.training.model_in_run import ModelInRun
-from driftline.training.model_layout import named_tensors
+from driftline.training.model_tensors import named_tensors
 from driftline.training.optimizer_gradient import Said, loss_of_closure, read_loss, read_weight, watch_gradients
 from driftline.training.optimizer_offer import Offers, check_arguments
 from driftline.training.optimizer_state import KEY, check_state

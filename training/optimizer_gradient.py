@@ -13,8 +13,10 @@ from driftline.consumers.event_check import LEAST_WEIGHT, MOST_WEIGHT, weight_pr
 from driftline.errors import RunRefused, UsageError
 from driftline.producers.deltas import Gradient
 from driftline.schemas.layout import Layout
+from driftline.training.buffers import with_buffers
 from driftline.training.gradients import collect_gradients
-from driftline.training.model_layout import FlatArray, named_tensors
+from driftline.training.model_layout import FlatArray
+from driftline.training.model_tensors import named_tensors
 
 
 class Touched(Protocol):
@@ -42,12 +44,13 @@ class Said:
     cursor: int
 
 
-def gradient_of(model: nn.Module, layout: Layout, said: Said, clip_norm: float) -> Gradient | str:
-    """Copy the gradients of a model, or say why there is nothing to contribute.
+def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, clip_norm: float) -> Gradient | str:
+    """Copy the gradients of a model, and its buffers, or say why there is nothing to contribute.
 
     Args:
         model: after ``backward()``.
         layout: of the run.
+        base: the version that the step began with, float32, shape (layout.elements,).
         said: of this step.
         clip_norm: largest 2-norm of the unscaled gradient; 0 does not clip.
 
@@ -62,9 +65,10 @@ def gradient_of(model: nn.Module, layout: Layout, said: Said, clip_norm: float) 
     norm = found.norm / said.scale
     shrink = clip_norm / norm if clip_norm and norm > clip_norm else 1.0
     _multiply(found.flat, layout, shrink / said.scale)
-    return Gradient(
+    gradient = Gradient(
         flat=found.flat, presence=found.present.tolist(), weight=said.weight, loss=said.loss, cursor=said.cursor
     )
+    return with_buffers(model, layout, base, gradient) if layout.has_buffers else gradient
 
 
 def _multiply(flat: FlatArray, layout: Layout, factor: float) -> None:

@@ -95,7 +95,7 @@ def test_ema(home: House) -> None:
         pairs: list[Any] = [(model, opt), (plain, optim.SGD(plain.parameters(), lr=0.1))]
         averages = []
         for one, of in pairs:
-            averages.append(AveragedModel(one, multi_avg_fn=get_ema_multi_avg_fn(0.5)))
+            averages.append(AveragedModel(one, multi_avg_fn=get_ema_multi_avg_fn(0.5)))  # type: ignore[no-untyped-call]
             for _ in range(3):
                 step(one, of)
                 averages[-1].update_parameters(one)
@@ -104,7 +104,7 @@ def test_ema(home: House) -> None:
 
 def test_compile(home: House) -> None:
     """Names lose what torch.compile adds: a compiled script and a plain one are one model."""
-    compiled = torch.compile(line(), backend="eager")
+    compiled: Any = torch.compile(line(), backend="eager")
     with home.optimizer(compiled) as opt:
         before = step(compiled, opt)
         assert step(compiled, opt) < before
@@ -250,15 +250,16 @@ def test_parameters_without_a_gradient(home: House) -> None:
 
 def test_frozen_parameters(home: House) -> None:
     """Come from version 0, in every worker the same."""
-    model, late = nn.Sequential(line(1), nn.Linear(1, 1)), nn.Sequential(line(2), nn.Linear(1, 1))
-    for one in (model, late):
-        one[0].requires_grad_(requires_grad=False)
+    first, second = line(1), line(2)
+    model, late = nn.Sequential(first, nn.Linear(1, 1)), nn.Sequential(second, nn.Linear(1, 1))
+    for one in (first, second):
+        one.requires_grad_(requires_grad=False)
     with home.optimizer(model) as opt:
         step(model, opt)
         with home.optimizer(late, worker="bob"):
             pass
-    assert torch.equal(model[0].weight, late[0].weight)
-    assert torch.equal(model[0].weight, line(1).weight)
+    assert torch.equal(first.weight, second.weight)
+    assert torch.equal(first.weight, line(1).weight)
 
 
 def test_sparse_gradients(home: House) -> None:
@@ -341,3 +342,49 @@ def test_torch_makes_no_remark(home: House, caplog: pytest.LogCaptureFixture) ->
         warnings.simplefilter("error")
         step(model, opt)
     assert caplog.text == ""
+
+
+def test_batch_norm(home: House) -> None:
+    """Buffers ride along: each version takes them over from one contribution, and every worker sees the same ones."""
+    model, plain, late = (nn.Sequential(nn.BatchNorm1d(3), line()) for _ in range(3))
+    with home.optimizer(model) as opt:
+        other = optim.SGD(plain.parameters(), lr=0.1)
+        for _ in range(3):
+            step(model, opt)
+            step(plain, other)
+        with home.optimizer(late, worker="bob") as newcomer:
+            assert newcomer.version == 3
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value, rtol=1e-5, atol=1e-6)
+        assert torch.equal(late.state_dict()[name], model.state_dict()[name])
+
+
+def test_bfloat16(home: House) -> None:
+    """Parameters of 16 bits have float32 masters on the servers: small steps add up, and none is lost in rounding."""
+    model = line().to(torch.bfloat16)
+    start = model.bias.detach().clone()
+    with home.optimizer(model, optim.SGD(model.parameters(), lr=1e-4)) as opt:
+        for _ in range(40):
+            model.weight.grad, model.bias.grad = torch.zeros_like(model.weight), torch.full_like(model.bias, 1.0)
+            opt.step()
+    assert model.bias.dtype == torch.bfloat16
+    assert (start - model.bias).item() == pytest.approx(40 * 1e-4, rel=0.5)
+
+
+def test_tied_weights(home: House) -> None:
+    """Are one tensor: stepped once, and still one afterwards."""
+    model, plain = tied(), tied()
+    with home.optimizer(model, optim.SGD(model.parameters(), lr=0.1)) as opt:
+        for one, of in ((model, opt), (plain, optim.SGD(plain.parameters(), lr=0.1))):
+            one(torch.ones(2, 3)).square().mean().backward()
+            of.step()
+    assert model[0].weight is model[1].weight
+    assert_same(model, plain)
+
+
+def tied() -> nn.Sequential:
+    """Return two layers with one weight."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    return model
