@@ -1,0 +1,49 @@
+"""``python -m tests.recorded VERSION``: record the runs of a release, once, before it is out."""
+
+import argparse
+
+from driftline.testing.simulation.actors import Cores
+from driftline.testing.simulation.scenario import scenario
+from driftline.testing.simulation.simulate import _run
+from driftline.testing.simulation.world import World
+from tests.recorded import FOLDER, Expected, fold, write
+from tests.unit.verifiable import Log
+
+SEEDS = (47, 253, 254)
+"""Async, bounded staleness and lock-step; all with buffers, joins, removals, rejections and many kinds of faults."""
+
+
+def main() -> None:
+    """Record every seed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.recorded", description=__doc__)
+    parser.add_argument("version", help="the release, such as 0.1.0")
+    version = parser.parse_args().version
+    for seed in SEEDS:
+        world = World(scenario(seed), Cores())
+        _run(world)
+        log = Log({place: [] for place in world.log.ends})
+        for one in world.landed:
+            log.values[one.stream, one.partition].append(one.value)
+        config = world.scenario.config
+        path = FOLDER / f"{version}-{config.consistency.mode}-{config.rule.name}.jsonl.gz"
+        write(path, _expected(world, log), log)
+        print(f"{path.name}: {len(world.landed)} records, {path.stat().st_size} bytes")  # noqa: T201 - a command line
+
+
+def _expected(world: World, log: Log) -> Expected:
+    report = log.verify()
+    if not report.is_proven:
+        raise RuntimeError(f"the run to record is not proven: {report.first_bad}")
+    state = fold(log)
+    faults = ", ".join(sorted(kind.name.lower().replace("_", " ") for kind in world.faults))
+    return Expected(
+        about=f"{len(world.promises.ledger.joined)} joins, {len(world.promises.ledger.gone)} removals; {faults}",
+        version=report.version,
+        head=state.chain.head.hex(),
+        states={str(version): one.state.hex() for version, one in sorted(state.states.items())},
+        counts=dict(sorted(report.counts.items())),
+    )
+
+
+if __name__ == "__main__":
+    main()
