@@ -18,7 +18,7 @@ COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-u
 .PHONY: help demo test check sim bench requirements clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## train the digits task through a Kafka on this machine
 	$(BIN)/driftline train digits
@@ -40,6 +40,9 @@ sim: $(READY) ## simulate runs with faults: SEEDS=N or SEEDS=A:B, JOBS=2 process
 
 bench: $(READY) ## measure, and write bench/latest.json
 	$(BIN)/python -m bench
+
+compose-test: $(READY) ## run docker-compose.yml for real, on this machine's engine (STAND_IN=1: on one of its own)
+	$(BIN)/python -m tests.compose $(if $(STAND_IN),--stand-in)
 
 requirements: $(READY) ## pin the dependencies anew, after pyproject.toml changed (add UPGRADE=--upgrade for newer ones)
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --no-emit-package driftline $(COMPILE) -o requirements.txt

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import jsonschema
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from driftline.broker.embedded.lockfile import KAFKA_VERSION
@@ -24,7 +25,8 @@ SCHEMA = json.loads((ROOT / "tests" / "compose" / "compose-spec.json").read_text
 COMPOSE = described()
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OUR_SERVICES = sorted(name for name, one in SERVICES.items() if OURS.fullmatch(one["image"]))
-MEMBERS = ("server", "worker")
+MEMBERS = ("server", "worker", "evaluator")
+PROFILES = {"metrics": {"prometheus", "grafana"}, "ui": {"kafka-ui"}, "tools": {"driftline"}}
 KAFKA: dict[str, str] = SERVICES["kafka"]["environment"]
 
 
@@ -116,9 +118,53 @@ def test_a_role_has_the_time_to_stop_and_is_told_to(service: str) -> None:
     assert isinstance(SERVICES[service]["entrypoint"], list)
 
 
-def test_a_worker_has_more_shared_memory_than_a_container_has_by_default() -> None:
+@pytest.mark.parametrize("service", ["worker", "evaluator"])
+def test_who_may_use_a_data_loader_has_more_shared_memory_than_a_container_has_by_default(service: str) -> None:
     """64 MB end a DataLoader with several processes in a bus error."""
-    assert SERVICES["worker"]["shm_size"] == "1gb"
+    assert SERVICES[service]["shm_size"] == "1gb"
+
+
+def test_what_only_some_want_is_in_a_profile() -> None:
+    """Nothing else starts without being asked for."""
+    profiles = {name: one.get("profiles", []) for name, one in SERVICES.items()}
+    assert {name for name, named in profiles.items() if not named} == {"kafka", *MEMBERS}
+    assert {profile: {name for name, named in profiles.items() if profile in named} for profile in PROFILES} == PROFILES
+
+
+def test_prometheus_asks_every_member_at_its_port() -> None:
+    """By the names of the services, so scaled ones are found as well."""
+    [job] = yaml.safe_load(mounted("prometheus", "/etc/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    [found] = job["dns_sd_configs"]
+    assert (found["type"], set(found["names"])) == ("A", set(MEMBERS))
+    for service in MEMBERS:
+        assert SERVICES[service]["environment"]["DRIFTLINE_METRICS"] == f"0.0.0.0:{found['port']}"
+
+
+def test_every_file_that_a_container_is_given_is_there() -> None:
+    """Docker makes an empty folder of a file that is missing, and says nothing."""
+    lines = [line for service in SERVICES.values() for line in service.get("volumes", [])]
+    folders = {line.split(":")[0] for line in lines if line.startswith(".")}
+    assert "./deploy/prometheus.yml" in folders
+    assert {folder for folder in folders if not (ROOT / folder).exists()} == set()
+    volumes = {line.split(":")[0] for line in lines if not line.startswith(".")}
+    assert volumes == set(COMPOSE["volumes"])
+
+
+DOCKER = re.findall(r"^\$ (?:\w+=\S+ )*docker compose (.+)$", (ROOT / "docs" / "compose.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", DOCKER)
+def test_services_and_profiles_that_the_page_names_are_real(line: str) -> None:
+    """Each line as a reader types it; what the command line of ours is told is read by it."""
+    assert set(re.findall(r"--profile (\w+)", line)) <= set(PROFILES)
+    assert set(re.findall(r"--scale (\w+)=", line)) <= set(SERVICES)
+    if run := re.fullmatch(r"run --rm (\w+) (.*)", line):
+        assert role_command({**SERVICES[run[1]], "command": run[2].split()}) == run[2].split()
+        assert complaint(run[2].split()) is None
+    else:
+        words = [word for word in re.sub(r"--(profile|scale) \S+", "", line).split() if not word.startswith("--")]
+        assert words[0] in {"up", "down", "stop", "logs"}
+        assert set(words[1:]) <= set(SERVICES)
 
 
 def test_every_port_is_open_to_this_machine_only() -> None:
