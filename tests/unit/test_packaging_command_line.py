@@ -47,6 +47,22 @@ def ending_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result
     return CliRunner().invoke(main, ["status"])
 
 
+def test_processes_of_a_command_log_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`train` starts servers and workers; afterwards the environment is as it was."""
+    seen = []
+
+    @click.command
+    def status() -> None:
+        seen.append(os.environ.get("DRIFTLINE_LOG_FORMAT"))
+
+    monkeypatch.setattr(LazyGroup, "get_command", lambda *_: status)
+    for before, flags in (("json", []), ("json", ["--log-format", "text"]), (None, ["--log-format", "json"])):
+        environment = {"DRIFTLINE_LOG_FORMAT": before}
+        assert CliRunner().invoke(main, [*flags, "status"], env=environment).exit_code == 0
+    assert seen == ["json", "text", "json"]
+    assert "DRIFTLINE_LOG_FORMAT" not in os.environ
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -9,10 +9,12 @@ A command raises; what becomes of the exception is decided here and nowhere else
 
 import difflib
 import logging
+import os
 import select
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
@@ -45,6 +47,7 @@ EXTRA_OF_MODULE: Mapping[str, str] = {
 
 LEVELS = ("warning", "info", "debug")  # without -v, with -v, with -vv
 INTERRUPTED = 130
+LOG_FORMAT = "DRIFTLINE_LOG_FORMAT"
 
 
 class LazyGroup(click.Group):
@@ -134,14 +137,30 @@ def _stdout_is_gone() -> bool:
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    envvar="DRIFTLINE_LOG_FORMAT",
+    envvar=LOG_FORMAT,
     show_envvar=True,
     help="How log lines look: for people, or one JSON object a line.",
 )
 @click.version_option(__version__, prog_name="driftline", message="%(prog)s %(version)s")
-def main(verbose: int, log_format: str) -> None:
+@click.pass_context
+def main(context: click.Context, verbose: int, log_format: str) -> None:
     """Train PyTorch models through Kafka: the log is the training run."""
     from driftline.telemetry import configure_logging, forget_identity  # noqa: PLC0415 - `--help` needs none of it
 
     forget_identity()
     configure_logging(LEVELS[min(verbose, len(LEVELS) - 1)], log_format=log_format)
+    context.with_resource(_handed_on(LOG_FORMAT, log_format))
+
+
+@contextmanager
+def _handed_on(variable: str, value: str) -> Iterator[None]:
+    """Let processes that a command starts do as it does, for as long as it runs."""
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
