@@ -6,6 +6,7 @@ One record is one decision. The order of `DECISIONS` is the order of precedence.
 from collections.abc import Callable
 
 from driftline.consumers import policy
+from driftline.consumers.event_check import shorten
 from driftline.consumers.evidence import Evidence
 from driftline.consumers.rules import RULES, check_rule, with_defaults
 from driftline.consumers.run_state import Group, RunState
@@ -34,6 +35,10 @@ from driftline.schemas.run_config_json import run_config_from_json
 
 HEAD_AHEAD = 8
 """Versions by which the head may be ahead of the slowest server."""
+
+STOP_PATIENCE = 4
+"""A run that is to be stopped ends without the digests of its head after so many times the ticks after which a member
+is gone."""
 
 
 def decide(state: RunState, evidence: Evidence, ticks_read: int) -> LedgerRecord | None:
@@ -187,6 +192,8 @@ def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -
 
 def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
     config = _config(state)
+    if evidence.stop is not None:
+        return None  # the head is the last version
     if config.is_last(state.version) or evidence.paces_are_settled or not _servers_keep_up(state, evidence):
         return None
     if not _closes(state, evidence):
@@ -319,13 +326,29 @@ def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation 
 
 
 def _goal(state: RunState, evidence: Evidence, ticks: int) -> RunEnd | None:
-    if not _config(state).is_last(state.version):
+    if evidence.stop is None and not _config(state).is_last(state.version):
         return None
-    if state.version not in state.states and state.version not in evidence.states:
+    if _is_worth_waiting(evidence, _config(state), ticks) and not _is_published(state, evidence, state.version):
         return None
     if state.version not in state.evaluations and _live_evaluators(state, evidence, ticks):
         return None
+    if evidence.stop is not None and not _config(state).is_last(state.version):
+        reason = shorten(f"stopped by {evidence.stop.sender}: {evidence.stop.reason}")
+        return _run_end(state, evidence, reason=reason, failure="")
     return _run_end(state, evidence, reason=f"reached version {state.version}", failure="")
+
+
+def _is_published(state: RunState, evidence: Evidence, version: int) -> bool:
+    """Whether servers have reported the digests of a version, and so have published it."""
+    return version in state.states or version in evidence.states
+
+
+def _is_worth_waiting(evidence: Evidence, config: RunConfig, ticks: int) -> bool:
+    """Whether the end can wait for the digests of the head: for ever, but of a run that is stopped only for a while.
+
+    Nobody may be left who could report them.
+    """
+    return evidence.stop is None or ticks - evidence.stop_tick < STOP_PATIENCE * config.gone_after_ticks
 
 
 def _live_evaluators(state: RunState, evidence: Evidence, ticks: int) -> bool:

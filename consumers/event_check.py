@@ -20,6 +20,7 @@ from driftline.schemas.records import (
     ServerState,
     ShardReceipt,
     Skip,
+    StopRequest,
 )
 
 MAX_TEXT_CHARS: Final = 2_000
@@ -83,6 +84,8 @@ def _sender(event: Event) -> str | None:
             return event.server
         case EvaluationReport():
             return event.evaluator
+        case StopRequest():
+            return event.sender
         case _:
             return None
 

@@ -26,6 +26,7 @@ from driftline.schemas.records import (
     Receipt,
     ServerState,
     Skip,
+    StopRequest,
     UndecodableReport,
 )
 
@@ -62,6 +63,8 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
             case ServerState():
                 self._hear_member(event, ticks_read)
                 self._hear_server(event)
+            case StopRequest():
+                self._hear_stop(event, ticks_read)
             case Proposal():
                 self._hear_proposal(event)
             case Contribution() | Skip():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from driftline.consumers.run_state import RunState
-from driftline.schemas.records import GroupId, Heartbeat, Leave, Ready, ServerState
+from driftline.schemas.records import GroupId, Heartbeat, Leave, Ready, ServerState, StopRequest
 
 MAX_CLAIMS = 4096
 """Incarnations that want to join and have not."""
@@ -37,6 +37,9 @@ class HeardMembers:
         self.leaving: dict[Member, int] = {}
         self.heard: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
+        self.stop: StopRequest | None = None
+        self.stop_tick = 0
+        """Ticks read when it was first heard in this reign."""
         self.members_are_settled = False
         """Whether nothing was heard, since somebody looked, that lets anybody join or go."""
 
@@ -60,6 +63,10 @@ class HeardMembers:
                 self._alive(event.server, event.incarnation, ticks_read)
             case Leave():
                 self.leaving[event.worker, event.incarnation] = ticks_read
+
+    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+        if self.stop is None:
+            self.stop, self.stop_tick = event, ticks_read
 
     def _hear_ready(self, event: Ready, ticks_read: int) -> None:
         member = (event.worker, event.incarnation)
@@ -101,6 +108,7 @@ class HeardMembers:
     def forget_lives(self) -> None:
         """Count silence from now on: ticks of another reign say nothing."""
         self.heard.clear()
+        self.stop_tick = 0
         self.members_are_settled = False
         self.claims = {member: Claim(claim.event) for member, claim in self.claims.items()}
 

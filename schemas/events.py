@@ -86,6 +86,15 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest:
+    """Somebody asks for the end of the run; the coordinator ends it at the head, once that is published."""
+
+    run: bytes
+    sender: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReceipt:
     """A server holds this delta, whole and finite, at this place of the log."""
 

@@ -21,6 +21,7 @@ from driftline.schemas.events import (
     ShardDigest,
     ShardReceipt,
     Skip,
+    StopRequest,
     Tick,
     UndecodableReport,
 )
@@ -54,6 +55,7 @@ Event: TypeAlias = (
     | UndecodableReport
     | Tick
     | EvaluationReport
+    | StopRequest
 )
 LedgerRecord: TypeAlias = TermStart | RunStart | Membership | Version | Publish | Rejection | Evaluation | RunEnd
 AnyRecord: TypeAlias = PayloadRecord | Event | LedgerRecord
@@ -91,6 +93,7 @@ __all__ = [
     "Skip",
     "Snapshot",
     "StateDigest",
+    "StopRequest",
     "TermStart",
     "Tick",
     "UndecodableReport",

@@ -174,6 +174,7 @@ SAMPLES: tuple[AnyRecord, ...] = (
     ),
     records.Skip(run=UUID_A, group=GROUP, clock=8, base_version=7, base_head=HASH_A, cursor=512, reason="overflow"),
     records.Leave(run=UUID_A, worker="w0", incarnation=UUID_B, reason="interrupted"),
+    records.StopRequest(run=UUID_A, sender="command-host-7", reason="stopped by command"),
     records.Receipt(
         run=UUID_A,
         server="server-0",

@@ -125,8 +125,15 @@ def _binding(user: str, right: Right) -> Any:
 
 def _everything_of(user: str) -> Any:
     any_pattern, any_operation = ResourcePatternType.ANY, AclOperation.ANY
+    # None is what stands for any name and any host; the stub knows only text.
     return AclBindingFilter(
-        ResourceType.ANY, None, any_pattern, f"User:{user}", None, any_operation, AclPermissionType.ANY
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]
+        any_pattern,
+        f"User:{user}",
+        None,  # type: ignore[arg-type]
+        any_operation,
+        AclPermissionType.ANY,
     )
 
 
