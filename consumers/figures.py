@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from driftline.broker.topics import Stream
 from driftline.consumers.coordinator import Phase
+from driftline.consumers.rejection_reasons import OTHER, REASONS
 from driftline.consumers.run_state import RunState
 from driftline.consumers.server import Server
 from driftline.telemetry import catalogue
@@ -51,7 +52,8 @@ def run_samples(state: RunState) -> Iterator[Sample]:
     for outcome, counts in outcomes.items():
         for worker, count in counts.items():
             yield Sample(catalogue.CONTRIBUTIONS, count, {"worker": worker, "outcome": outcome})
-    yield from _by_reason(catalogue.REJECTIONS, totals.rejection_reasons)
+    reasons = {reason: totals.rejection_reasons[reason] for reason in (*REASONS.values(), OTHER)}
+    yield from _by_reason(catalogue.REJECTIONS, reasons)
 
 
 def _evaluation(state: RunState) -> Iterator[Sample]:

@@ -143,6 +143,9 @@ def test_a_frame_fits_its_screen(size: tuple[int, int], members: tuple[int, int]
     lines = drawn(seen, width, height, quiet_s=9.0)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
+    if height >= 14:
+        assert sum(line.startswith("worker-") for line in lines) >= min(members[0], 1)
+        assert sum(line.startswith("server-") for line in lines) >= min(members[1], 1)
     if height >= 24:
         assert sum(line.startswith("worker-") for line in lines) >= min(members[0], 3)
         assert sum(line.startswith("server-") for line in lines) >= min(members[1], 1)

@@ -57,7 +57,7 @@ def _report(line: str) -> None:
     click.echo(line, err=True)
 
 
-@click.group()
+@click.group(epilog="Example: driftline broker start")
 def broker() -> None:
     """Run an Apache Kafka on this machine, without Docker and without an installed Java.
 
@@ -65,7 +65,7 @@ def broker() -> None:
     """
 
 
-@broker.command(short_help="Start it in the background, or find it running.")
+@broker.command(short_help="Start it in the background, or find it running.", epilog="Example: driftline broker start")
 @_home_option
 @_port_option
 @_timeout_option(120.0, "How long the start may take; a first download is not counted.")
@@ -79,7 +79,7 @@ def start(home: Path, port: int | None, timeout_s: float) -> None:
     click.echo(EmbeddedBroker(home, keep=True, port=port, report=_report).start(timeout_s))
 
 
-@broker.command()
+@broker.command(epilog="Example: driftline broker stop")
 @_home_option
 @_timeout_option(30.0, "How long it may take to end by itself before it is killed.")
 def stop(home: Path, timeout_s: float) -> None:
@@ -89,7 +89,7 @@ def stop(home: Path, timeout_s: float) -> None:
     _report("stopped" if EmbeddedBroker(home).stop(timeout_s) else f"no broker of {home} is running")
 
 
-@broker.command()
+@broker.command(epilog="Example: driftline broker status --json")
 @_home_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(home: Path, *, as_json: bool) -> None:
@@ -109,7 +109,7 @@ def _fields(seen: "BrokerStatus") -> dict[str, object]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
 
 
-@broker.command(short_help="Run it in the foreground, until Ctrl-C or SIGTERM.")
+@broker.command(short_help="Run it in the foreground, until Ctrl-C or SIGTERM.", epilog="Example: driftline broker run")
 @_home_option
 @_port_option
 @_timeout_option(120.0, "How long the start may take; a first download is not counted.")
@@ -150,7 +150,9 @@ def _watch(kafka: "EmbeddedBroker") -> None:
     _report("the broker was stopped by another process")
 
 
-@broker.command(short_help="Fetch Kafka now, so that even a first start is fast.")
+@broker.command(
+    short_help="Fetch Kafka now, so that even a first start is fast.", epilog="Example: driftline broker prepare"
+)
 def prepare() -> None:
     """Fetch Kafka and make its ahead-of-time cache now, so that even a first start is fast."""
     from driftline.broker.embedded.prepare import prepare as prepare_now  # noqa: PLC0415 - keeps --help fast

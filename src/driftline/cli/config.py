@@ -11,7 +11,7 @@ from driftline.config.keys import KEYS, METRICS, PATIENCE, RUN_NAME, SECTIONS, S
 NOTHING = "-"
 
 
-@click.command()
+@click.command(epilog="Example: driftline config --reference > driftline.toml")
 @click.argument("task", required=False, envvar=TASK_NAME.variable)
 @click.option("--reference", is_flag=True, help="Print a file with every setting at its default, commented.")
 @run_name_option

@@ -7,7 +7,7 @@ from driftline.cli.roles import role_options, stoppable
 from driftline.config.keys import RUN_NAME, TASK_NAME, TASK_SETTINGS
 
 
-@click.command()
+@click.command(epilog="Example: driftline evaluator digits --run my-run")
 @click.argument("task", required=False, envvar=TASK_NAME.variable)
 @run_name_option
 @click.option("--name", help="Of this evaluator, unique in the run. Default: made of host and process id.")

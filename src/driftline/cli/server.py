@@ -7,7 +7,7 @@ from driftline.cli.roles import role_options, stoppable
 from driftline.config.keys import RUN_NAME
 
 
-@click.command()
+@click.command(epilog="Example: driftline server my-run --name server-1")
 @click.argument("run", required=False, envvar=RUN_NAME.variable)
 @click.option("--name", help="Of this server, unique in the run. Default: made of host and process id.")
 @connection_options

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from driftline.training.version_view import VersionView
 
 
-@click.command()
+@click.command(epilog="Example: driftline show my-run ledger@-1 --json")
 @click.argument("run", required=False, envvar=RUN_NAME.variable)
 @click.argument("what", default="head")
 @connection_options

@@ -8,7 +8,7 @@ from driftline.cli.options import Words, connection_options, json_option, say
 from driftline.config.keys import RUN_NAME
 
 
-@click.command()
+@click.command(epilog="Example: driftline status my-run --json")
 @click.argument("run", required=False, envvar=RUN_NAME.variable)
 @connection_options
 @json_option

@@ -13,7 +13,10 @@ from driftline.config.keys import RUN_NAME
 if TYPE_CHECKING:
     from driftline.training.watching import RunWatch
 
-REFRESH_S = 0.5
+KEY_S = 0.2
+READ_S = 0.5
+"""At most so long the screen stands still: waiting for a key, then taking what has arrived meanwhile."""
+
 FRAME_LINES = 10
 """Ledger lines of a frame that is printed."""
 
@@ -21,7 +24,7 @@ QUIET_S = 5.0
 """After so long without a record the screen says so: members of a run in training speak four times a second."""
 
 
-@click.command()
+@click.command(epilog="Example: driftline top my-run")
 @click.argument("run", required=False, envvar=RUN_NAME.variable)
 @connection_options
 @json_option
@@ -79,6 +82,6 @@ def _watch(watch: "RunWatch") -> None:
             quiet_s = time.monotonic() - watch.quiet_since_s
             quiet_s = quiet_s if quiet_s > QUIET_S and watch.story.state.ended is None else 0.0
             screen.update(frame(watch.view(height), width, height, quiet_s), refresh=True)
-            if pressed(REFRESH_S) in ("q", "Q"):
+            if pressed(KEY_S) in ("q", "Q"):
                 return
-            watch.read(REFRESH_S / 2)
+            watch.read(READ_S)

@@ -16,8 +16,11 @@ from driftline.training.top_view import LedgerLine, TopView, WorkerRow
 PLAIN_COLUMNS = 120
 GAP = "  "
 LEAST_COLUMN = 8
-LEAST_LEDGER = 3
-"""Ledger lines that a small screen shows in any case."""
+HEADING = 2
+"""Lines of a table beside its rows: a blank one, and the names of the columns."""
+
+FIRST_ROWS = (2, 2, 3)
+"""Rows that workers, servers and ledger get before any of them gets more."""
 
 _STYLES = {"live": "green", "done": "dim", "left": "dim", "silent": "yellow", "removed": "red"}
 _STATES = {"running": "green", "failed": "bold red", "ended": "bold"}
@@ -55,16 +58,35 @@ def frame(seen: TopView, width: int, height: int | None = None, quiet_s: float =
 
 
 def _share(room: int | None, workers: int, servers: int, lines: int) -> tuple[int, int, int]:
-    """Divide lines between the three tables: rows, each table with a blank line and a heading besides."""
+    """Divide lines between the three tables: how many rows each gets, of a small screen perhaps none."""
     if room is None:
         return workers, servers, lines
-    left = max(0, room - 2 * ((workers > 0) + (servers > 0) + (lines > 0)))
-    ledger = min(lines, LEAST_LEDGER, left)
-    left -= ledger
-    server_rows = min(servers, max(1, left // 3), left)
-    worker_rows = min(workers, left - server_rows)
-    server_rows = min(servers, left - worker_rows)
-    return worker_rows, server_rows, min(lines, ledger + left - worker_rows - server_rows)
+    shares = _Shares(room, (workers, servers, lines))
+    for table, rows in enumerate(FIRST_ROWS):
+        shares.give(table, rows)
+    while shares.give(0, 2) or shares.give(1, 1):
+        pass
+    shares.give(2, lines)
+    return shares.rows[0], shares.rows[1], shares.rows[2]
+
+
+class _Shares:
+    """Lines of a screen, handed out row by row."""
+
+    def __init__(self, room: int, wanted: tuple[int, ...]) -> None:
+        self.rows = [0 for _ in wanted]
+        self._room, self._wanted = room, wanted
+
+    def give(self, table: int, rows: int) -> bool:
+        """Give a table more rows, as far as it wants them and there is room; return whether it got any."""
+        before = self.rows[table]
+        for _ in range(min(rows, self._wanted[table] - before)):
+            cost = 1 if self.rows[table] else 1 + HEADING
+            if cost > self._room:
+                break
+            self._room -= cost
+            self.rows[table] += 1
+        return self.rows[table] > before
 
 
 # -- what is said of the run -----------------------------------------------------------------------------------------
@@ -103,7 +125,7 @@ def _line(words: str, style: str = "") -> Text:
 
 def _table(width: int, head: Sequence[str], rows: Sequence[Sequence[Text]], flexible: Sequence[int]) -> Table:
     """Return a table of one line a row; what is too wide is taken from the flexible columns, in this order."""
-    widths = [max(cell_len(name), *(row[index].cell_len for row in rows)) for index, name in enumerate(head)]
+    widths = [max([cell_len(name), *(row[index].cell_len for row in rows)]) for index, name in enumerate(head)]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     for index in flexible:
         less = max(0, min(excess, widths[index] - LEAST_COLUMN))
@@ -121,8 +143,9 @@ def _shown(rows: Sequence[Row], room: int) -> tuple[Sequence[Row], int]:
     """Return the rows that fit, and how many are left out; then the last line says so."""
     if len(rows) <= room:
         return rows, 0
-    shown = rows[: max(0, room - 1)]
-    return shown, len(rows) - len(shown)
+    if room == 1:
+        return rows[:1], 0
+    return rows[: room - 1], len(rows) - room + 1
 
 
 def _workers(seen: TopView, width: int, room: int) -> list[RenderableType]:

@@ -47,7 +47,7 @@ class Request:
     name_is_default: bool
 
 
-@click.command()
+@click.command(epilog="Example: driftline train digits --workers 4 --mode ssp --staleness 2")
 @click.argument("task", required=False, envvar=TASK_NAME.variable)
 @run_name_option
 @setting(SERVERS)

@@ -22,7 +22,7 @@ def _head(_context: click.Context, _option: click.Parameter, value: str | None) 
     return value or ""
 
 
-@click.command()
+@click.command(epilog="Example: driftline verify my-run")
 @click.argument("run", required=False, envvar=RUN_NAME.variable)
 @click.option(
     "--expect", metavar="HEAD", callback=_head, show_default=False,
