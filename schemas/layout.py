@@ -12,6 +12,7 @@ never computed with, and so keep every bit.
 import hashlib
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Final
@@ -140,16 +141,8 @@ class Layout:
         Raises:
             IndexError: there is no such shard.
         """
-        start, stop = self.shard_range(shard)
-        pieces = []
-        # Of segments with one offset the last is the one with elements, if any: no segment before it reaches here.
-        for index in range(bisect_right(self._offsets, start) - 1, len(self.segments)):
-            segment = self.segments[index]
-            if segment.offset >= stop:
-                break
-            if segment.words:
-                pieces.append(Piece(index, max(segment.offset, start) - start, min(segment.stop, stop) - start))
-        return tuple(pieces)
+        self.shard_range(shard)
+        return self._pieces[shard]
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, ASCII; equal layouts give equal bytes."""
@@ -158,6 +151,19 @@ class Layout:
     def fingerprint(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""
         return hashlib.sha256(self.to_json().encode("ascii")).digest()
+
+    @cached_property
+    def _pieces(self) -> tuple[tuple[Piece, ...], ...]:
+        return tuple(tuple(self._cut(*self.shard_range(shard))) for shard in range(self.shard_count))
+
+    def _cut(self, start: int, stop: int) -> Iterator[Piece]:
+        # Of segments with one offset the last is the one with elements, if any: no segment before it reaches here.
+        for index in range(bisect_right(self._offsets, start) - 1, len(self.segments)):
+            segment = self.segments[index]
+            if segment.offset >= stop:
+                break
+            if segment.words:
+                yield Piece(index, max(segment.offset, start) - start, min(segment.stop, stop) - start)
 
     @cached_property
     def _offsets(self) -> list[int]:

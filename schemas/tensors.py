@@ -67,7 +67,7 @@ def unpack_presence(bitmap: bytes, count: int) -> tuple[bool, ...]:
     """
     if count < 0 or len(bitmap) != math.ceil(count / 8):
         raise Undecodable(f"a presence bitmap of {len(bitmap)} bytes for {count} segment pieces")
-    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little")
-    if bits[count:].any():
+    bits = int.from_bytes(bitmap, "little")
+    if bits >> count:
         raise Undecodable(f"a presence bitmap with bits beyond its {count} segment pieces")
-    return tuple(bits[:count].astype(bool).tolist())
+    return tuple(bit == "1" for bit in reversed(f"{bits:0{count}b}")) if count else ()

@@ -4,6 +4,7 @@ import gc
 import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 
@@ -21,15 +22,26 @@ COLLECT_EVERY = 50_000
 def run_block(seeds: range) -> Tally:
     """Simulate seeds; one that breaks a promise, or a state machine that raises, does not keep the others from it."""
     tally = Tally()
-    for seed in seeds:
-        plan = scenario(seed)
-        try:
-            tally.passed(plan, simulate(plan))
-        except SimulationFailure as failure:
-            tally.broke(plan, str(failure).splitlines()[0])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug that this seed has found
-            tally.broke(plan, f"seed {seed}: {type(error).__name__}: {error}")
+    with _collecting_rarely():
+        for seed in seeds:
+            plan = scenario(seed)
+            try:
+                tally.passed(plan, simulate(plan))
+            except SimulationFailure as failure:
+                tally.broke(plan, str(failure).splitlines()[0])
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug that this seed has found
+                tally.broke(plan, f"seed {seed}: {type(error).__name__}: {error}")
     return tally
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def run_blocks(blocks: Iterable[range], jobs: int) -> Iterator[tuple[range, Tally]]:
@@ -39,7 +51,7 @@ def run_blocks(blocks: Iterable[range], jobs: int) -> Iterator[tuple[range, Tall
             yield block, run_block(block)
         return
     waiting = iter(blocks)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _prepare) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         _start(pool)
         try:
             yield from _through(pool, waiting, jobs)
@@ -65,8 +77,3 @@ def _start(pool: ProcessPoolExecutor) -> None:
         pool.submit(int)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _prepare() -> None:
-    gc.freeze()
-    gc.set_threshold(COLLECT_EVERY)

@@ -79,10 +79,13 @@ class Scheduler:
             self._timer()
 
     def _deliver(self) -> bool:
-        choices = [(actor, place) for actor in awake(self._world) for place in readable(self._world, actor)]
+        world = self._world
+        if world.outage_until > world.events:
+            return False
+        choices = [(actor, place) for actor in awake(world) for place in readable(world, actor)]
         if not choices:
             return False
-        self._world.deliver(*self._rng.choice(choices))
+        world.deliver(*self._rng.choice(choices))
         return True
 
     def _land(self) -> bool:
