@@ -91,7 +91,10 @@ def test_a_built_in_task_is_not_looked_for_in_the_working_directory(folder: Path
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("digit", ["no built-in task 'digit'", "did you mean digits?", "Built in: digits, fashion", "file.py:Attribute"]),
+        (
+            "digit",
+            ["no built-in task 'digit'", "did you mean digits?", "Built in: digits, fashion", "file.py:Attribute"],
+        ),
         ("zzz", ["no built-in task 'zzz'", "Built in: digits, fashion"]),
         ("", ["no built-in task ''"]),
         ("mine.py", ["does not say which attribute", "write mine.py:NameOfTheTask"]),
