@@ -72,7 +72,7 @@ class ModelInRun:
         self._base = None
         where = f"at version {self.version}" if ended is None else f"at version {ended.version} ({ended.reason})"
         self.over = f"the run has ended {where}; leave the loop when opt.done is true, or name another run"
-        log.warning("the run has ended %s", where)
+        log.info("the run has ended %s", where)
 
     def pull(self) -> None:
         """Load the newest version that a step may begin on, if it is newer."""

@@ -119,6 +119,8 @@ class ScriptOptimizer(optim.Optimizer):
         weakref.finalize(self, _remove, self._hooks).atexit = False
         registry.register(self)
         log.info("worker %s of %s %s", self.worker, self.place, in_run.words())
+        if in_run.over:
+            log.warning("nothing is left to train: %s", in_run.over)
 
     # -- what torch calls --------------------------------------------------------------------------------------------
 

@@ -4,11 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftline.api import Optimizer
+    from driftline.api import Optimizer, follow, load, train, verify
     from driftline.errors import DriftlineError, RunEnded
+    from driftline.training.following import Version
     from driftline.training.task import Task
 
-__all__ = ["DriftlineError", "Optimizer", "RunEnded", "Task", "__version__"]
+__all__ = [
+    "DriftlineError",
+    "Optimizer",
+    "RunEnded",
+    "Task",
+    "Version",
+    "__version__",
+    "follow",
+    "load",
+    "train",
+    "verify",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -16,6 +28,11 @@ _HOMES = {
     "Optimizer": "driftline.api",
     "RunEnded": "driftline.errors",
     "Task": "driftline.training.task",
+    "Version": "driftline.training.following",
+    "follow": "driftline.api",
+    "load": "driftline.api",
+    "train": "driftline.api",
+    "verify": "driftline.api",
 }
 
 

@@ -1,15 +1,19 @@
 """The Python interface: what `driftline.NAME` is. It puts settings together; the work is done in the layers below."""
 
+import json
 import logging
 import os
 import re
-from collections.abc import Mapping
-from contextlib import ExitStack
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from driftline.broker.embedded.paths import default_home
 from driftline.broker.port import Broker
@@ -17,10 +21,14 @@ from driftline.config.connection import Reached, read_connection
 from driftline.config.loading import find_file, load_run_settings
 from driftline.config.loading import load as load_choice
 from driftline.config.problems import Problems
-from driftline.errors import ConfigError
+from driftline.consumers.verification_report import Report
+from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunError, RunRefused
 from driftline.telemetry import configure_logging
+from driftline.training.following import Version, follow_run, load_newest, load_one
 from driftline.training.optimizer import ScriptOptimizer
+from driftline.training.reading import check_run_exists
 from driftline.training.run_url import RunUrl, read_run_url
+from driftline.training.verifying import verify_run
 from driftline.training.worker_names import VARIABLE
 
 _OPTION = re.compile(r"^--([a-z-]+)")
@@ -124,3 +132,147 @@ def _reach(where: RunUrl, properties: Mapping[str, str], file: Path | None, usin
     connection = read_connection(load_choice(options, os.environ, file, problems), default_home(), problems)
     problems.check()
     return using.enter_context(connection.running())
+
+
+def load(
+    url: str,
+    version: int | None = None,
+    *,
+    timeout: float = 60.0,
+    kafka: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    broker: Broker | None = None,
+) -> dict[str, Tensor]:
+    """Return a version of a run's model, as ``model.load_state_dict`` takes it. Joins nothing and writes nothing.
+
+    Args:
+        url: of the run, see `Optimizer`.
+        version: its number; it must have been published, and still be in the log. The newest by default.
+        timeout: seconds to wait for a version to be complete.
+        kafka: see `Optimizer`.
+        config: see `Optimizer`.
+        broker: see `Optimizer`.
+
+    Raises:
+        RunRefused: there is no such run or version; says which there are.
+        WaitTimeout: nothing is complete within the time.
+        IntegrityError: the log contradicts itself.
+        BrokerError: Kafka is not there, or refuses to work with us.
+    """
+    with _opened(url, kafka, config, broker) as (found, run):
+        one = load_newest(found, run, timeout) if version is None else load_one(found, run, version)
+    return one.state
+
+
+def follow(
+    url: str,
+    model: nn.Module | None = None,
+    *,
+    timeout: float = 600.0,
+    kafka: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    broker: Broker | None = None,
+) -> Iterator[Version]:
+    """Yield the newest version of a run, then each newer one, until the run ends. Joins nothing and writes nothing.
+
+    Args:
+        url: of the run, see `Optimizer`.
+        model: gets the parameters of every version before it is yielded, on the thread that asks for it.
+        timeout: seconds to wait for the next one.
+        kafka: see `Optimizer`.
+        config: see `Optimizer`.
+        broker: see `Optimizer`.
+
+    Raises:
+        RunRefused: there is no such run.
+        WaitTimeout: nothing new came within the time.
+        IntegrityError: the log contradicts itself.
+        BrokerError: Kafka is not there, or refuses to work with us.
+    """
+    with _opened(url, kafka, config, broker) as (found, run):
+        for one in follow_run(found, run, timeout):
+            if model is not None:
+                model.load_state_dict(one.state)
+            yield one
+
+
+def verify(
+    url: str,
+    *,
+    expect: str = "",
+    kafka: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    broker: Broker | None = None,
+) -> Report:
+    """Prove a run as ``driftline verify`` does, and return what was found: `Report.first_bad` is None if all is well.
+
+    Args:
+        url: of the run, see `Optimizer`.
+        expect: the first hex digits of a head that was kept elsewhere.
+        kafka: see `Optimizer`.
+        config: see `Optimizer`.
+        broker: see `Optimizer`.
+
+    Raises:
+        RunRefused: there is no such run.
+        BrokerError: Kafka is not there, or refuses to work with us.
+    """
+    with _opened(url, kafka, config, broker) as (found, run):
+        check_run_exists(found, run)
+        return verify_run(found, run, expect=expect)
+
+
+def train(task: str, **options: Any) -> dict[str, Any]:
+    """Train a task on this machine, as ``driftline train`` does, in processes of its own; return where the run stands.
+
+    Args:
+        task: as on the command line: a built-in name, ``package.module:Attribute`` or ``file.py:Attribute``.
+        options: those of ``driftline train``, with ``_`` for ``-`` (``workers=2``, ``steps=100`` …). Those that may be
+            given several times take a mapping: ``set={"learning_rate": 0.01}``.
+
+    Returns:
+        What ``driftline train --json`` prints.
+
+    Raises:
+        RunRefused: an option or the task cannot be, or the run exists with other settings; says why.
+        IntegrityError: the log is not what its digests say.
+        RunError: the run failed.
+    """
+    command = [sys.executable, "-m", "driftline", "train", "--json", *_words(options), "--", task]
+    said: list[str] = []
+    with tempfile.TemporaryFile("w+") as result:
+        with subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+            for line in process.stderr or ():
+                sys.stderr.write(line)
+                said.append(line)
+        if process.returncode:
+            message = "".join(said).rpartition("driftline: ")[2].strip()
+            raise _ERRORS.get(process.returncode, RunError)(message or f"ended with code {process.returncode}")
+        result.seek(0)
+        found: dict[str, Any] = json.loads(result.read().splitlines()[-1])
+    return found
+
+
+_ERRORS: Mapping[int, type[DriftlineError]] = {2: RunRefused, 3: IntegrityError}
+
+
+def _words(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else [value]
+        yield from (word for one in values for word in (option, str(one)))
+
+
+@contextmanager
+def _opened(
+    url: str,
+    kafka: Mapping[str, str] | None,
+    config: str | os.PathLike[str] | None,
+    broker: Broker | None,
+) -> Iterator[tuple[Broker, str]]:
+    where = read_run_url(url)
+    with ExitStack() as using:
+        if broker is None:
+            file = find_file(None if config is None else os.fspath(config), os.environ)
+            broker = _reach(where, kafka or {}, file, using).broker
+        yield broker, where.run

@@ -1,5 +1,6 @@
 """Scripts that train over a broker in memory: a server on a thread, scripts on threads of their own."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,13 +24,14 @@ class House:
     """A broker with one server for the run ``lines``."""
 
     def __init__(self) -> None:
+        optim.SGD([nn.Parameter(torch.zeros(1))])  # the first optimizer of a process imports torch's compiler
         self.broker = MemoryBroker()
         self.stop = threading.Event()
         self._server = threading.Thread(target=self._serve, name="server", daemon=True)
         self._server.start()
 
     def _serve(self) -> None:
-        serve(self.broker, RUN, "server-1", stop=self.stop, patience_s=DEADLINE_S)
+        serve(self.broker, RUN, "server-1", stop=self.stop, patience_s=math.inf)
 
     def optimizer(self, model: nn.Module, inner: optim.Optimizer | None = None, **more: Any) -> "driftline.Optimizer":
         """Make a member of the run."""
