@@ -1,10 +1,12 @@
-"""What a script takes over from a run that exists: every setting that it did not choose itself."""
+"""What a script or a worker takes over from a run that exists: every setting that it did not choose itself."""
 
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from driftline.errors import RunRefused
 from driftline.schemas.run_config import RunConfig
+from driftline.training.run_settings import RunSettings
 
 _PLACES = {
     "workers": ("", "workers"),
@@ -62,3 +64,51 @@ def adopted(ours: RunConfig, theirs: RunConfig, chosen: Collection[str]) -> RunC
         local=replace(theirs.local, **changes["local"]),
         **changes[""],
     )
+
+
+def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
+    """Return the settings with which a worker fits a run: the run's own, where nobody chose otherwise.
+
+    Settings that nobody chose one by one (``chosen`` is None) are left as they are, and compared as a whole later.
+
+    Raises:
+        RunRefused: something was chosen that the run has otherwise; lists all of it.
+    """
+    if ours.chosen is None:
+        return ours
+    chosen = ours.chosen - {"epochs"}  # how many versions they make is known when the data is
+    found = [one for name in _PLACES if name in chosen and (one := _difference(_PLACES[name], ours, theirs))]
+    if found:
+        listing = "\n".join(f"  {one}" for one in found)
+        raise RunRefused(f"run {ours.run!r} exists with other settings:\n{listing}")
+    by_epochs = "epochs" in ours.chosen
+    outer_lr, outer_momentum = _outer(ours, theirs)
+    return replace(
+        ours,
+        workers=theirs.workers,
+        steps=None if by_epochs else theirs.steps,
+        epochs=ours.epochs if by_epochs else None,
+        seed=theirs.seed,
+        partitions=theirs.partitions,
+        consistency=theirs.consistency,
+        schedule=theirs.schedule,
+        local=theirs.local,
+        outer_lr=outer_lr,
+        outer_momentum=outer_momentum,
+    )
+
+
+def _difference(place: tuple[str, str], ours: RunSettings, theirs: RunConfig) -> str:
+    section, field = place
+    here, there = (getattr(getattr(one, section) if section else one, field) for one in (ours, theirs))
+    name = f"{section}.{field}" if section else field
+    return "" if here == there else f"{name}: {here!r} here, {there!r} in the run"
+
+
+def _outer(ours: RunSettings, theirs: RunConfig) -> tuple[float, float]:
+    """Return learning rate and momentum of the outer rule: those of a run that has one, where nobody chose them."""
+    chosen = ours.chosen or frozenset()
+    numbers = theirs.rule.groups[0] if theirs.local.steps > 1 else {}
+    lr = ours.outer_lr if "outer_lr" in chosen else numbers.get("lr", ours.outer_lr)
+    momentum = ours.outer_momentum if "outer_momentum" in chosen else numbers.get("momentum", ours.outer_momentum)
+    return lr, momentum

@@ -1,6 +1,7 @@
 """The runs that a Kafka holds: listing and deleting them."""
 
 import dataclasses
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,10 +9,16 @@ from typing import Any
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name, parse_topic
-from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunRefused, TopicMissing
+from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunError, TopicMissing
+from driftline.training.commanding import stop_run
 from driftline.training.naming import existing_members
 from driftline.training.reading import no_such_run, read_ledger, run_names
 from driftline.training.status import run_state_word
+
+log = logging.getLogger(__name__)
+
+STOP_S = 20.0
+"""How long members may take to end before their topics are deleted all the same."""
 
 _SAY_EVERY_S = 2.0
 
@@ -53,12 +60,20 @@ def _entry(broker: Broker, run: str, say: Callable[[str], None]) -> Entry:
     return Entry(run=run, uuid=uuid, version=state.version, state=run_state_word(state))
 
 
-def check_deletable(broker: Broker, run: str) -> str:
-    """Return in a few words what would be deleted.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run as it lies there: in a few words, and the names of the members that are at work on it."""
+
+    what: str
+    at_work: tuple[str, ...] = ()
+
+
+def look_at(broker: Broker, run: str) -> Found:
+    """Return what would be deleted.
 
     Raises:
         UsageError: this cannot be the name of a run.
-        RunRefused: there is no such run, or somebody is at work on it.
+        RunRefused: there is no such run.
     """
     check_run_name(run)
     topics = _topics_of(broker, run)
@@ -67,17 +82,27 @@ def check_deletable(broker: Broker, run: str) -> str:
     try:
         state = read_ledger(broker, run)
     except DriftlineError:
-        return f"{len(topics)} topics, no readable ledger"
-    if state.ended is None:
-        existing = existing_members(broker, run, state)
-        at_work = sorted(existing.workers | existing.servers)
-        if at_work:
-            raise RunRefused(f"run {run!r} is in use by {', '.join(at_work)}; stop them first, then delete it")
-    return f"{run_state_word(state)} at version {state.version}"
+        return Found(f"{len(topics)} topics without a readable ledger")
+    what = f"{run_state_word(state)}, at version {state.version}"
+    if state.ended is not None:
+        return Found(what)
+    existing = existing_members(broker, run, state)
+    return Found(what, tuple(sorted(existing.workers | existing.servers)))
 
 
-def delete_run(broker: Broker, run: str) -> list[str]:
-    """Delete all topics of a run, and return their names."""
+def delete_run(broker: Broker, run: str, stopper: str | None = None) -> list[str]:
+    """Delete all topics of a run, and return their names.
+
+    Args:
+        broker: where they are.
+        run: the run's name.
+        stopper: who asks the members to end first, so that they know why; None if there are none.
+    """
+    if stopper is not None:
+        try:
+            stop_run(broker, run, stopper, "the run is deleted", timeout_s=STOP_S)
+        except RunError as error:
+            log.warning("run %s is deleted although its members were not told: %s", run, error)
     topics = _topics_of(broker, run)
     admin = broker.admin()
     try:

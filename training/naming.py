@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from driftline.broker.port import Broker
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused
+from driftline.schemas.run_config import RunConfig
 from driftline.training.reading import listen, read_ledger, run_names
 
 LISTEN_S = 1.5
@@ -14,10 +15,11 @@ LISTEN_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A run that goes on, and the names of its members that seem to live."""
+    """A run that goes on, the names of its members that seem to live, and its settings once it has begun."""
 
     workers: frozenset[str] = frozenset()
     servers: frozenset[str] = frozenset()
+    config: RunConfig | None = None
 
 
 def unused_run_name(broker: Broker, base: str, reserved: Collection[str] = ()) -> str:
@@ -55,7 +57,7 @@ def existing_members(broker: Broker, run: str, state: RunState) -> Existing:
     workers, servers = (
         frozenset(member.name for member in live.of_role(role) if not member.left) for role in ("worker", "server")
     )
-    return Existing(workers, servers)
+    return Existing(workers, servers, state.config)
 
 
 def unused_names(role: str, count: int, taken: Collection[str]) -> tuple[str, ...]:

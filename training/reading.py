@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from difflib import get_close_matches
 
 from driftline.broker.port import Broker, EndReached, Position, Reader, Record, Start, Tail
 from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, WaitTimeout
+from driftline.schemas.run_config import RunConfig
 from driftline.training.live import Live
 
 READ_TIMEOUT_S = 60.0
@@ -77,6 +78,24 @@ def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = No
     for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, say):
         state.read(record.offset, record.value)
     return state
+
+
+def read_config(broker: Broker, run: str) -> RunConfig | None:
+    """Return the settings of a run, None if there is no such run or no server has accepted it yet.
+
+    Raises:
+        IntegrityError: the ledger contradicts itself.
+        WaitTimeout: Kafka stopped answering.
+    """
+    if run not in run_names(broker):
+        return None
+    state = RunState()
+    with closing(until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, None)) as records:
+        for record in records:
+            state.read(record.offset, record.value)
+            if state.config is not None:
+                break
+    return state.config
 
 
 def read_recent_events(broker: Broker, run: str, state: RunState) -> Live:

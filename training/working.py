@@ -7,13 +7,16 @@ import time
 from functools import partial
 
 from driftline.broker.port import Broker
-from driftline.broker.topics import check_run_name, run_topics
+from driftline.broker.topics import check_run_name
 from driftline.consumers.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.schemas.effects import Effect, Finish
 from driftline.telemetry.metrics import Watch, nobody_watches
+from driftline.training.adopting import adopted_settings
 from driftline.training.computing import Computing, Skipped
 from driftline.training.figures import worker_samples
+from driftline.training.preparing import prepare_topics
+from driftline.training.reading import read_config
 from driftline.training.run_settings import RunSettings
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
@@ -38,7 +41,8 @@ def work(
 
     Args:
         broker: where the run's topics are; they are created if they are missing.
-        settings: the run as this worker would start it; an existing run must be the same.
+        settings: the run as this worker would start it. An existing run must be the same in what was chosen, and
+            decides the rest.
         name: of this worker, unique in the run.
         task: what is trained.
         stop: set it to leave the run in an orderly way.
@@ -49,10 +53,14 @@ def work(
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.
         WaitTimeout: nothing moved for ``patience_s``; says for whom.
         BrokerError: Kafka refuses to work with us.
+        RunRefused: something was chosen that the run has otherwise.
     """
     check_run_name(settings.run)
+    existing = read_config(broker, settings.run)
+    if existing is not None:
+        settings = adopted_settings(settings, existing)
     computing = Computing(task, settings)
-    create_topics(broker, settings)
+    prepare_topics(broker, settings)
     session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16))
     while True:
         with Running(broker, settings.run, session, name) as running:
@@ -64,15 +72,6 @@ def work(
             return finish or Finish("stopped")
         log.warning("%s; it joins again", finish.failure)
         session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16), gives_way=True)
-
-
-def create_topics(broker: Broker, settings: RunSettings) -> None:
-    """Create the topics of a run, as far as they are missing."""
-    admin = broker.admin()
-    try:
-        admin.create(run_topics(settings.run, settings.partitions))
-    finally:
-        admin.close()
 
 
 class _Worker:

@@ -11,6 +11,7 @@ whether trying again can help:
     │   ├── BrokerUnreachable     nobody answers at the address                     retriable
     │   ├── DeliveryFailed        a record was not acknowledged in time             retriable
     │   ├── TopicMissing          a topic is not there
+    │   ├── RightMissing          Kafka's access rules do not let us
     │   └── EmbeddedBrokerError   the broker on this machine cannot start or stop
     ├── RecordError           one record is unusable; the reader goes on
     │   ├── Undecodable           bytes that are no record of ours
@@ -74,6 +75,10 @@ class DeliveryFailed(BrokerError):
 
 class TopicMissing(BrokerError):
     """A topic is not there."""
+
+
+class RightMissing(BrokerError):
+    """Kafka's access rules do not let us. The message says whom, what, and how the right is given."""
 
 
 class EmbeddedBrokerError(BrokerError):

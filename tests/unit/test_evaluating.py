@@ -12,10 +12,11 @@ from torch import Tensor, nn, optim
 from driftline.broker.memory import MemoryBroker
 from driftline.consumers.serving import serve
 from driftline.training.evaluating import evaluate_run
+from driftline.training.preparing import prepare_topics
 from driftline.training.reading import read_ledger
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import Dataset, Task
-from driftline.training.working import create_topics, work
+from driftline.training.working import work
 
 STEPS = 40
 DEADLINE_S = 60.0
@@ -51,7 +52,7 @@ def test_a_run_that_is_shorter_than_the_import_of_torch_has_metrics() -> None:
     """The evaluator says that it is there before it loads the task; the last version then waits for it."""
     broker, stop = MemoryBroker(), threading.Event()
     settings = RunSettings(run="short", workers=1, steps=STEPS)
-    create_topics(broker, settings)
+    prepare_topics(broker, settings)
 
     def load() -> Task:
         deadline_s = time.monotonic() + DEADLINE_S

@@ -15,10 +15,11 @@ from driftline.consumers.run_state import RunState
 from driftline.consumers.serving import serve
 from driftline.consumers.shell import Shell
 from driftline.schemas.effects import Finish
+from driftline.training.preparing import prepare_topics
 from driftline.training.reading import read_ledger
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import Dataset, Task
-from driftline.training.working import create_topics, work
+from driftline.training.working import work
 
 DEADLINE_S = 60.0
 STEPS = 120
@@ -72,7 +73,7 @@ class Company:
             step(shell, timeout_s)
 
         monkeypatch.setattr(Shell, "step", sleepy_step)
-        create_topics(self.broker, self.settings)
+        prepare_topics(self.broker, self.settings)
         self._start("server", lambda: serve(self.broker, "company", "server", stop=self.stop))
 
     def hire(self, name: str, label: str = "") -> None:

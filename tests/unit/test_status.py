@@ -12,7 +12,7 @@ from driftline.clock import ManualClock
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, UsageError
 from driftline.schemas.records import Event
-from driftline.training.catalogue import check_deletable, delete_run, list_entries
+from driftline.training.catalogue import delete_run, list_entries, look_at
 from driftline.training.reading import check_run_exists, read_ledger, read_recent_events, run_names, training_seconds
 from driftline.training.status import RunStatus, build_status
 from tests.unit.told_run import (
@@ -213,7 +213,7 @@ def test_a_run_that_does_not_exist_is_answered_with_a_near_one() -> None:
     with pytest.raises(RunRefused, match=r"no run 'digit-2'; did you mean digits-2\?"):
         check_run_exists(broker, "digit-2")
     with pytest.raises(RunRefused, match="the runs there are: digits-2"):
-        check_deletable(broker, "xyz")
+        look_at(broker, "xyz")
     with pytest.raises(UsageError, match="'a/b' is not usable"):
         check_run_exists(broker, "a/b")
 
@@ -223,7 +223,7 @@ def test_deleting_takes_the_five_topics_of_this_run_alone() -> None:
     broker = MemoryBroker()
     write(broker, "told", told().values)
     write(broker, "told-2", told().values)
-    assert check_deletable(broker, "told") == "ended at version 3"
+    assert look_at(broker, "told").what == "ended, at version 3"
     assert len(delete_run(broker, "told")) == 5
     assert run_names(broker) == ["told-2"]
     assert len(broker.admin().topics()) == 5

@@ -236,6 +236,15 @@ class Admin(Protocol):
         """
         ...
 
+    def configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """Topic to its settings by name, those that it has by default included.
+
+        Raises:
+            TopicMissing: no such topic.
+            RightMissing: this client may not read them.
+        """
+        ...
+
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """Create topics; one that exists already with the same number of partitions is fine.
 

@@ -35,6 +35,8 @@ SHARDED = frozenset({Stream.DELTAS, Stream.PARAMETERS, Stream.SNAPSHOTS})
 
 # Kept for every stream: the broker's clock stamps records, and a replica that lacks acknowledged records never leads.
 _COMMON = {
+    # Kafka's own default, said in case a cluster has a lower one.
+    "max.message.bytes": "1048588",
     "message.timestamp.type": "LogAppendTime",
     "unclean.leader.election.enable": "false",
 }

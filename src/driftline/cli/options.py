@@ -140,6 +140,12 @@ class Words:
 
         return RunWords.of(self.choice).read(name, self.problems)
 
+    def check_task(self, task: str) -> None:
+        """Refuse a task that cannot be one; nothing of it is imported."""
+        from driftline.config.run import check_task  # noqa: PLC0415 - keeps --help fast
+
+        self.problems.attempt(lambda: check_task(task) if task else None, None)
+
     def task_settings(self) -> dict[str, str]:
         """Read the settings of the task, as text."""
         from driftline.config.pairs import read_pairs  # noqa: PLC0415 - keeps --help fast

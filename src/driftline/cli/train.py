@@ -130,7 +130,7 @@ def _train(
             servers=unused_names("server", request.servers, existing.servers),
             workers=unused_names("worker", settings.workers, existing.workers),
             bootstrap_servers=kafka.bootstrap_servers,
-            environment=_environment(request.connection),
+            environment={**_environment(request.connection), **_log_environment()},
             logs=run_folder(home, settings.run),
         )
         line.say(
@@ -147,6 +147,8 @@ def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iter
     """Decide on the name, and keep other ``train`` commands of this home away from it."""
     from driftline.config.place import lock_run  # noqa: PLC0415 - keeps --help fast
     from driftline.errors import RunRefused  # noqa: PLC0415
+    from driftline.telemetry import identify  # noqa: PLC0415
+    from driftline.training.adopting import adopted_settings  # noqa: PLC0415
     from driftline.training.naming import Existing, existing_run, unused_run_name  # noqa: PLC0415
 
     home, wanted = request.connection.home, request.settings.run
@@ -161,10 +163,14 @@ def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iter
     try:
         if name != wanted:
             line.say(f"run {wanted!r} exists, so this one is called {name!r}")
+        identify(run=name, role="train", member="train")
         existing = existing_run(kafka.broker, name)
         if existing is not None:
             line.say(f"run {name!r} exists and has not ended: joining it")
-        yield replace(request.settings, run=name), existing or Existing()
+        settings = replace(request.settings, run=name)
+        if existing is not None and existing.config is not None:
+            settings = adopted_settings(settings, existing.config)
+        yield settings, existing or Existing()
     finally:
         lock.release()
 
@@ -183,6 +189,11 @@ def _environment(connection: "Connection") -> dict[str, str]:
         timeout.variable: str(connection.timeout_s),
         pairs.variable: "\n".join(properties),
     }
+
+
+def _log_environment() -> dict[str, str]:
+    """Let the logs of the processes look like ours."""
+    return {"DRIFTLINE_LOG_FORMAT": click.get_current_context().find_root().params["log_format"]}
 
 
 def _program() -> str:

@@ -7,7 +7,13 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
@@ -56,6 +62,20 @@ class KafkaAdmin:
         for name in (None,) if names is None else names:
             known |= self._leaders(deadline, name)
         return {name: len(leaders) for name, leaders in known.items()}
+
+    def configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """See ``Admin.configs``."""
+        deadline = self._deadline()
+        if not names:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._client.describe_configs(resources, request_timeout=deadline.left_s(at_least=_LEAST_S))
+        found = {}
+        for resource, future in futures.items():
+            needs = Right("DescribeConfigs", "topic", resource.name)
+            entries = self._answer(future, f"reading the settings of topic {resource.name}", deadline, needs)
+            found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
+        return found
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """See ``Admin.create``."""
@@ -177,6 +197,14 @@ class KafkaAdmin:
                 raise self._unreachable(deadline) from None
             if code not in fine:
                 raise translated(error.args[0], what, self._settings, needs) from None
+
+    def _answer(self, future: Future[T], what: str, deadline: Deadline, needs: Right) -> T:
+        try:
+            return self._result(future, deadline)
+        except KafkaException as error:
+            if error.args[0].code() in AWAY:
+                raise self._unreachable(deadline) from None
+            raise translated(error.args[0], what, self._settings, needs) from None
 
     def _result(self, future: Future[T], deadline: Deadline) -> T:
         try:

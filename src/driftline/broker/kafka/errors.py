@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from driftline.broker.kafka.hints import NOT_AWAY, refusal_hint, silence_hint, user_of
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
-from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed, TopicMissing
+from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed, RightMissing, TopicMissing
 
 _log = logging.getLogger(__name__)
 
@@ -84,11 +84,11 @@ def is_refusal(error: KafkaError) -> bool:
     )
 
 
-def forbidden(what: str, settings: KafkaSettings, needs: Right, said: str) -> BrokerError:
+def forbidden(what: str, settings: KafkaSettings, needs: Right, said: str) -> RightMissing:
     """Return the error for a missing right: whose, to do what, and how it is given."""
     principal = user_of(settings.properties)
     known = principal if principal.startswith("User:") else "User:NAME"
-    return BrokerError(
+    return RightMissing(
         f"{what}: {principal} has no right to {needs} ({said}); an administrator gives it with: "
         f"{needs.command(known, settings.bootstrap_servers)}"
     )

@@ -27,6 +27,13 @@ class MemoryAdmin:
             existing = self._core.log.topics()
         return existing if names is None else {name: existing[name] for name in names if name in existing}
 
+    def configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """See ``Admin.configs``; what a topic was made with, no more: nothing here acts on settings."""
+        self._guard.check()
+        with self._core.changed:
+            self._core.reach()
+            return {name: dict(self._core.log.config(name)) for name in names}
+
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """See ``Admin.create``."""
         self._guard.check()

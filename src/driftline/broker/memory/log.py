@@ -34,6 +34,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self._topics: dict[str, list[_Partition]] = {}
+        self._configs: dict[str, Mapping[str, str]] = {}
 
     def topics(self) -> Mapping[str, int]:
         """Name to number of partitions."""
@@ -48,8 +49,19 @@ class MemoryLog:
         existing = self._topics.get(spec.name)
         if existing is None:
             self._topics[spec.name] = [_Partition() for _ in range(spec.partitions)]
+            self._configs[spec.name] = spec.config
         elif len(existing) != spec.partitions:
             raise BrokerError(f"topic {spec.name} exists with {len(existing)} partitions, not {spec.partitions}")
+
+    def config(self, name: str) -> Mapping[str, str]:
+        """Return the settings that a topic was made with.
+
+        Raises:
+            TopicMissing: no such topic.
+        """
+        if name not in self._topics:
+            raise TopicMissing(f"topic {name} does not exist")
+        return self._configs[name]
 
     def delete(self, name: str) -> None:
         """Forget a topic; one that is not there is fine."""

@@ -1,0 +1,157 @@
+"""Who joins a run need not repeat its settings; what is said must be the run's; and topics must hold what is needed."""
+
+import dataclasses
+
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.port import TopicSpec
+from driftline.broker.topic_check import create_command, topic_differences
+from driftline.broker.topics import run_topics
+from driftline.config.loading import load_run_settings
+from driftline.errors import ConfigError, RunRefused
+from driftline.schemas.consistency import Consistency
+from driftline.schemas.local_work import LocalWork
+from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.schedule import Schedule
+from driftline.training.adopting import adopted_settings
+from driftline.training.commanding import create_run
+from driftline.training.preparing import prepare_topics
+from driftline.training.reading import read_config
+from driftline.training.run_settings import RunSettings
+from tests.unit.stage import CONFIG, OFFER
+
+RULE = RuleConfig(name="sgd", groups=({"lr": 0.3, "momentum": 0.5, "nesterov": 1.0},))
+THEIRS = RunConfig(
+    name="r",
+    workers=5,
+    steps=70,
+    seed=9,
+    partitions=2,
+    consistency=Consistency(mode="ssp", staleness=4, max_age_s=2.5),
+    schedule=Schedule(warmup=3, decay="linear", final=0.25),
+    local=LocalWork(clip_norm=1.5, steps=3),
+    rule=RULE,
+)
+
+
+def said(**words: object) -> RunSettings:
+    """Settings as somebody said them, and nothing from surroundings."""
+    return load_run_settings("r", words, environment={})
+
+
+def test_what_nobody_said_is_the_runs() -> None:
+    """All of it: two workers with the same words then offer the same run."""
+    settings = adopted_settings(said(), THEIRS)
+    frozen = settings.freeze(settings.outer_rule(), samples=0, batch_size=0)
+    theirs = dataclasses.replace(THEIRS, rule=settings.outer_rule())
+    assert frozen == theirs
+    assert (settings.outer_lr, settings.outer_momentum) == (0.3, 0.5)
+
+
+def test_what_was_said_and_is_the_runs_is_fine() -> None:
+    """Although it contradicts the defaults of what was not said."""
+    same = said(mode="ssp", staleness=4, seed=9, warmup=3, final_rate=0.25, local_steps=3, max_age=2.5)
+    assert adopted_settings(same, THEIRS) == adopted_settings(said(), THEIRS)
+
+
+def test_what_was_said_otherwise_is_refused_all_at_once() -> None:
+    """As a difference; what was not said is not in it."""
+    with pytest.raises(RunRefused) as refused:
+        adopted_settings(said(mode="async", seed=1, decay="cosine", local_steps=2), THEIRS)
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "run 'r' exists with other settings:"
+    assert sorted(line.strip() for line in lines[1:]) == [
+        "consistency.mode: 'async' here, 'ssp' in the run",
+        "local.steps: 2 here, 3 in the run",
+        "schedule.decay: 'cosine' here, 'linear' in the run",
+        "seed: 1 here, 9 in the run",
+    ]
+
+
+def test_epochs_are_compared_once_the_data_is_known() -> None:
+    """Nobody can say how many versions they make before that."""
+    settings = adopted_settings(said(epochs=2), THEIRS)
+    assert (settings.steps, settings.epochs) == (None, 2)
+
+
+def test_the_settings_of_a_run_are_read_from_its_ledger() -> None:
+    """As soon as a server has accepted it."""
+    broker = MemoryBroker()
+    assert read_config(broker, CONFIG.name) is None
+    broker.admin().create(run_topics(CONFIG.name, CONFIG.partitions))
+    assert read_config(broker, CONFIG.name) is None
+    create_run(broker, CONFIG.name, OFFER, "ada", timeout_s=60)
+    assert read_config(broker, CONFIG.name) == CONFIG
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+SPECS = run_topics("r", 4)
+FITTING = {spec.name: dict(spec.config) for spec in SPECS}
+COUNTS = {spec.name: spec.partitions for spec in SPECS}
+
+
+def changed(stream: str, **settings: str) -> dict[str, dict[str, str]]:
+    """Return fitting settings with some of one topic changed."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return FITTING | {f"driftline.r.{stream}": FITTING[f"driftline.r.{stream}"] | named}
+
+
+def test_topics_as_we_make_them_fit() -> None:
+    """So do larger limits and longer retention."""
+    assert topic_differences(SPECS, COUNTS, FITTING) == []
+    assert topic_differences(SPECS, {}, {}) == []
+    for roomy in (
+        changed("events", retention_ms="-1", max_message_bytes="20000000"),
+        changed("parameters", retention_bytes="-1"),
+    ):
+        assert topic_differences(SPECS, COUNTS, roomy) == []
+
+
+UNFIT = [
+    ("deltas", "max.message.bytes", "500000", "1000128 or more"),
+    ("deltas", "retention.ms", "604800000", "-1 (for ever)"),
+    ("deltas", "retention.bytes", "1073741824", "-1 (for ever)"),
+    ("ledger", "cleanup.policy", "compact", "delete"),
+    ("snapshots", "cleanup.policy", "compact,delete", "compact"),
+    ("events", "retention.ms", "60000", "604800000 or more"),
+    ("events", "message.timestamp.type", "CreateTime", "LogAppendTime"),
+    ("parameters", "unclean.leader.election.enable", "true", "false"),
+]
+
+
+@pytest.mark.parametrize(("stream", "setting", "value", "needed"), UNFIT)
+def test_each_unfit_setting_is_named_with_the_command_that_fixes_it(
+    stream: str, setting: str, value: str, needed: str
+) -> None:
+    """What it is, what it must be, what to type."""
+    (found,) = topic_differences(SPECS, COUNTS, changed(stream, **{setting.replace(".", "_"): value}))
+    text = str(found)
+    assert text.startswith(f"topic driftline.r.{stream}: {setting} is {value}, needed is {needed}; kafka-configs.sh ")
+    assert f"--entity-name driftline.r.{stream} --add-config {setting}=" in text
+
+
+def test_topics_that_an_administrator_made_are_used_or_refused_with_every_difference() -> None:
+    """Nothing is made beside topics that do not fit."""
+    broker = MemoryBroker()
+    deltas, events = SPECS[0], SPECS[1]
+    broker.admin().create([TopicSpec(deltas.name, 6, {"retention.ms": "1", "max.message.bytes": "9"})])
+    with pytest.raises(ConfigError) as refused:
+        prepare_topics(broker, said())
+    assert len(refused.value.problems) == 3
+    assert "number of partitions is 6, needed is 4; give the run --partitions 6" in refused.value.problems[0]
+    assert list(broker.admin().topics()) == [deltas.name]
+    broker.admin().delete([deltas.name])
+    broker.admin().create([events])
+    assert prepare_topics(broker, said()) == "4 topics made, 1 used as they were found"
+    assert prepare_topics(broker, said()) == "its 5 topics are there and fit"
+
+
+def test_the_command_that_makes_a_topic_says_all_that_is_needed() -> None:
+    """For an administrator who makes them beforehand."""
+    command = create_command(SPECS[0], "kafka:9092")
+    assert command.startswith("kafka-topics.sh --bootstrap-server kafka:9092 --create --topic driftline.r.deltas ")
+    assert "--partitions 4" in command
+    for name, value in SPECS[0].config.items():
+        assert f"--config {name}={value}" in command
