@@ -17,7 +17,7 @@ GRAFANA = Path(__file__).resolve().parents[2] / "deploy" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "driftline.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
-EXPRESSIONS += [one["expr"] for one in DASHBOARD["annotations"]["list"] if "expr" in one]
+EXPRESSIONS += [one["target"]["expr"] for one in DASHBOARD["annotations"]["list"] if "target" in one]
 
 SERIES = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count"), Kind.SUMMARY: ("_sum", "_count")}
 SCRAPED = {"instance", "job", "le"}
