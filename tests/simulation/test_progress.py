@@ -6,10 +6,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
+from driftline.testing.simulation import __main__ as command_line
 from driftline.testing.simulation.__main__ import INTERRUPTED, main
 from driftline.testing.simulation.progress import BLOCK, Progress, blocks, code_digest
 from driftline.testing.simulation.tally import Tally, tally_from_json
@@ -130,6 +133,22 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
     assert "seeds are done already" in second.stderr
     assert f"\n{4 * BLOCK} seeds, " in second.stdout
     assert second.stdout.endswith("every promise was kept\n")
+
+
+def test_a_killed_process_ends_the_run_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_line, "run_blocks", _killed_after_one)
+    assert main(["--seeds", f"{3 * BLOCK}", "--progress", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert f"a process was killed, by somebody or for want of memory, after {BLOCK} of {3 * BLOCK} seeds" in err
+    assert "the same command goes on from here" in err
+
+
+def _killed_after_one(left: Iterator[range], _jobs: int) -> Iterator[tuple[range, Tally]]:
+    block = next(left)
+    yield block, tally(block)
+    raise BrokenProcessPool
 
 
 def _wait_for_a_line(folder: Path) -> None:

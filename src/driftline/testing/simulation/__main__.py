@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from driftline.testing.simulation.progress import Progress, code_digest
@@ -77,10 +78,17 @@ def _range(progress: Progress, jobs: int) -> int:
     try:
         _run(progress, jobs, before.seeds)
     except KeyboardInterrupt:
-        kept = f"the same command goes on from here ({progress.path})" if progress.path else "nothing is kept"
-        _say(f"interrupted after {progress.total().seeds:,} of {len(progress.seeds):,} seeds: {kept}")
+        _say(f"interrupted {_where(progress)}")
         return INTERRUPTED
+    except BrokenProcessPool:
+        _say(f"a process was killed, by somebody or for want of memory, {_where(progress)}")
+        return 1
     return _told(progress.total())
+
+
+def _where(progress: Progress) -> str:
+    kept = f"the same command goes on from here ({progress.path})" if progress.path else "nothing is kept"
+    return f"after {progress.total().seeds:,} of {len(progress.seeds):,} seeds: {kept}"
 
 
 def _run(progress: Progress, jobs: int, before: int) -> None:
