@@ -21,12 +21,14 @@ BUILD_S = 3600.0
     "--stand-in", "stands_in", is_flag=True,
     help="Start an engine for this, and make stand-ins for the images that a registry would hold (Debian, root).",
 )  # fmt: skip
-def main(*, stands_in: bool) -> None:
+@click.option("--build/--no-build", "builds", default=True, help="Our images; else as they are from last time.")
+def main(*, stands_in: bool, builds: bool) -> None:
     """Build, start, scale, stop and continue a run in containers, and take everything away again."""
     began_s = time.monotonic()
     try:
         with _engine(stands_in=stands_in) as (engine, variables):
-            _build(engine, variables)
+            if builds:
+                _build(engine, variables)
             stack = Stack(engine, variables)
             try:
                 story.tell(stack)

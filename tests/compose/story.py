@@ -78,11 +78,11 @@ def all_contribute(stack: Stack, *names: str) -> None:
 
 def trained(stack: Stack) -> None:
     """From nothing to the end of a run, as the files say it."""
-    with step("docker compose up: Kafka, two servers, two workers, an evaluator") as say:
+    with step("docker compose up: Kafka, the run, two servers, two workers, an evaluator") as say:
         stack.compose("up", "--detach", "--no-build", timeout_s=UP_S)
-        [kafka] = stack.containers("kafka")
-        assert kafka.health == "healthy", kafka
-        say("everything is up, and Kafka is healthy")
+        [kafka], [made] = stack.containers("kafka"), stack.containers("create-run")
+        assert (kafka.health, made.code) == ("healthy", 0)
+        say("Kafka is healthy, the run is made, and everything is up")
     with step("the run comes to its end") as say:
         until("all roles have ended", lambda: all(one.code is not None for one in stack.containers(*ROLES)), END_S)
         check_codes(stack, 5)

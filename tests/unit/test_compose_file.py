@@ -127,7 +127,7 @@ def test_who_may_use_a_data_loader_has_more_shared_memory_than_a_container_has_b
 def test_what_only_some_want_is_in_a_profile() -> None:
     """Nothing else starts without being asked for."""
     profiles = {name: one.get("profiles", []) for name, one in SERVICES.items()}
-    assert {name for name, named in profiles.items() if not named} == {"kafka", *MEMBERS}
+    assert {name for name, named in profiles.items() if not named} == {"kafka", "create-run", *MEMBERS}
     assert {profile: {name for name, named in profiles.items() if profile in named} for profile in PROFILES} == PROFILES
 
 
@@ -240,8 +240,11 @@ def test_kafka_gets_every_property_that_it_needs() -> None:
     assert re.fullmatch(r"[\w-]{22}", KAFKA["CLUSTER_ID"]), "Kafka's form of a UUID"
 
 
-def test_roles_wait_until_kafka_answers() -> None:
-    """Its health check is a request, not an open port."""
+def test_roles_wait_until_the_run_is_made_and_that_until_kafka_answers() -> None:
+    """The topics are there and the settings are right before anybody joins; healthy means that Kafka answers."""
     for service in MEMBERS:
-        assert SERVICES[service]["depends_on"]["kafka"] == {"condition": "service_healthy"}
+        assert SERVICES[service]["depends_on"] == {"create-run": {"condition": "service_completed_successfully"}}
+    assert SERVICES["create-run"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+    assert role_command(SERVICES["create-run"]) == ["runs", "create"]
+    assert SERVICES["create-run"]["restart"] == "no"
     assert SERVICES["kafka"]["healthcheck"]["test"][0] == "CMD"
