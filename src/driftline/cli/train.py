@@ -57,10 +57,10 @@ class Request:
 def train(*, as_json: bool, **_settings: object) -> None:
     """Train TASK on this machine: broker, servers and workers are started, watched and stopped.
 
-    TASK is a built-in name (digits), package.module:Attribute or file.py:Attribute. Without --bootstrap-servers the
-    Kafka of --home is used; if it is not running it is started, and stopped at the end. Progress goes to stderr, the
-    summary to stdout. Every process writes a log under --home/runs/NAME. Without --run the run is called after the
-    task, with a number appended if the name is taken.
+    TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. Without
+    --bootstrap-servers the Kafka of --home is used; if it is not running it is started, and stopped at the end.
+    Progress goes to stderr, the summary to stdout. Every process writes a log under --home/runs/NAME. Without --run the
+    run is called after the task, with a number appended if the name is taken.
     """
     from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415
     from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast

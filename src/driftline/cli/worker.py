@@ -17,10 +17,10 @@ from driftline.config.keys import RUN_NAME, TASK_NAME
 def worker(task: str | None, run: str | None, name: str | None, *, stop_with_stdin: bool, **_settings: object) -> None:
     """Compute gradients of TASK for a run, until the run ends.
 
-    TASK is a built-in name (digits), package.module:Attribute or file.py:Attribute. A run that does not exist is made,
-    with these settings. Of one that exists, what is not said here is taken from the run; what is said must be the same,
-    else the worker is refused with the difference. Which part of the data a worker reads, and with it the result,
-    depends on its name.
+    TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. A run that does not exist
+    is made, with these settings. Of one that exists, what is not said here is taken from the run; what is said must be
+    the same, else the worker is refused with the difference. Which part of the data a worker reads, and with it the
+    result, depends on its name.
     """
     from driftline.cli.exporting import exporting  # noqa: PLC0415 - keeps --help fast
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast

@@ -185,7 +185,7 @@ RUN = (
 
 TASK_NAME = _key(
     "task", "name", Kind.TEXT, metavar="TASK", option="", parameter="task", variable="DRIFTLINE_TASK",
-    example='"digits"', help="What is trained: a built-in name (digits), package.module:Attribute or "
+    example='"digits"', help="What is trained: a built-in name (digits, fashion), package.module:Attribute or "
     "file.py:Attribute.",
 )  # fmt: skip
 
