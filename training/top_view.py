@@ -54,6 +54,8 @@ class TopView:
 
     Attributes:
         versions_per_s: over the last ten seconds of the broker's clock; None if it is not known, or the run is over.
+        newcomers: workers that were heard lately and are no members yet.
+        awaited: how many workers the run waits for before version 1; 0 once it has begun.
         lags: server → versions between the head and what it has applied.
         failures: counter → sum over all members heard, of those that are not 0.
         ledger: its newest records, oldest first.
@@ -63,6 +65,8 @@ class TopView:
     status: RunStatus
     versions_per_s: float | None
     workers: tuple[WorkerRow, ...]
+    newcomers: tuple[str, ...]
+    awaited: int
     lags: dict[str, int]
     failures: dict[str, int]
     ledger: tuple[LedgerLine, ...]
@@ -81,6 +85,8 @@ class TopView:
         return {
             **seen,
             "versions_per_s": self.versions_per_s,
+            "newcomers": self.newcomers,
+            "awaited": self.awaited,
             "failures": self.failures,
             "ledger": [dataclasses.asdict(line) for line in self.ledger],
             "contradiction": self.contradiction,
@@ -104,6 +110,8 @@ def build_top(run: str, story: Story, live: Live, lines: int) -> TopView:
         status=status,
         versions_per_s=_rate(story, live),
         workers=_workers(status, story, live),
+        newcomers=_newcomers(state, live),
+        awaited=0 if state.config is None or state.first_names else state.config.workers,
         lags={one.name: max(0, state.version - one.version) for one in status.servers},
         failures={name: counters[name] for name in FAILURES if counters[name]},
         ledger=tuple(
@@ -116,6 +124,17 @@ def build_top(run: str, story: Story, live: Live, lines: int) -> TopView:
             for entry in newest
         ),
         contradiction=story.contradiction,
+    )
+
+
+def _newcomers(state: RunState, live: Live) -> tuple[str, ...]:
+    if state.config is None or state.ended is not None:
+        return ()
+    since_ms = live.newest_ms - 1000 * state.config.gone_after_ticks * state.config.tick_interval_s
+    return tuple(
+        one.name
+        for one in live.of_role("worker")
+        if one.seen_ms >= since_ms and not one.left and (one.name, one.incarnation) not in state.joined
     )
 
 

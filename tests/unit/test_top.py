@@ -299,9 +299,22 @@ def _read_until(descriptor: int, word: bytes, timeout_s: float = 30.0) -> bool:
     return word in seen
 
 
-def test_a_heartbeat_of_nobody_shows_nobody() -> None:
-    """Only the ledger says who is a member."""
+def test_before_the_start_it_says_who_is_there_and_how_many_are_awaited() -> None:
+    """Two are needed, one is ready; who has joined is no newcomer."""
+    ledger = Ledger()
+    ledger.values = Ledger().start().values[:2]
+    seen = view_of(ledger, [beat("worker-1", FIRST)])
+    assert (seen.awaited, seen.newcomers) == (2, ("worker-1",))
+    assert "waiting for 2 workers; here so far: worker-1" in drawn(seen, 80, 24)
+    assert "waiting for 2 workers; here so far: nobody yet" in drawn(view_of(ledger), 80, 24)
+    assert view_of(one_version(), beats(clocks=(1, 1))).newcomers == ()
+
+
+def test_a_heartbeat_of_a_stranger_makes_it_no_member() -> None:
+    """Only the ledger says who is one; the stranger wants to be."""
     stranger = Heartbeat(
         run=UUID, member="stranger", incarnation=bytes(16), role="worker", version=1, clock=9, waiting_share=0.5
     )
-    assert [row.name for row in view_of(one_version(), [stranger]).workers] == ["worker-1", "worker-2"]
+    seen = view_of(one_version(), [stranger])
+    assert [row.name for row in seen.workers] == ["worker-1", "worker-2"]
+    assert "about to join: stranger" in drawn(seen, 80, 24)

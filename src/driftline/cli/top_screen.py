@@ -105,6 +105,8 @@ def _head(seen: TopView, quiet_s: float) -> list[Text]:
     if status.mode is not None:
         first.append(f"  {status.mode}, term {status.term}", style="dim")
     lines = [first, *(_line(f"{name}  {words}") for name, words in run_facts(status))]
+    if seen.newcomers or seen.awaited:
+        lines.append(_line(_coming(seen), "yellow"))
     if status.ended is not None:
         lines.append(_line(status.ended.failure or status.ended.reason, "bold red" if status.ended.failure else ""))
     if seen.failures:
@@ -114,6 +116,11 @@ def _head(seen: TopView, quiet_s: float) -> list[Text]:
     if quiet_s:
         lines.append(_line(f"nothing was written for {quiet_s:.0f} s: is everybody gone, or Kafka away?", "yellow"))
     return lines
+
+
+def _coming(seen: TopView) -> str:
+    names = ", ".join(seen.newcomers) or "nobody yet"
+    return f"waiting for {seen.awaited} workers; here so far: {names}" if seen.awaited else f"about to join: {names}"
 
 
 def _line(words: str, style: str = "") -> Text:
