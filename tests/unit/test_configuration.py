@@ -335,3 +335,21 @@ def test_train_gives_its_processes_no_second_opinion() -> None:
     assert not any(choice.is_said(key) for key in RUN)
     assert after["DRIFTLINE_CONFIG"] == os.devnull
     assert (choice.text(TIMEOUT), choice.pairs(PROPERTIES)) == ("3.0", ("sasl.password=x",))
+
+
+def test_a_problem_of_one_setting_does_not_carry_the_place_of_another() -> None:
+    """The task is an argument: it has no option that a problem could begin with."""
+    done = run("worker", "digits", "--run", "r", "--workers", "0", "--bootstrap-servers", NOWHERE)
+    assert done.stderr.startswith("driftline: --workers: zero workers")
+    done = run("runs", "create", "--task", "digits", "--seed", "x", "--bootstrap-servers", NOWHERE)
+    assert [line.removeprefix("driftline: ") for line in done.stderr.splitlines()] == [
+        "NAME is missing: give it, or set DRIFTLINE_RUN, or run.name in a file",
+        "--seed: 'x' is not a whole number from 0 to 9223372036854775807",
+    ]
+
+
+def test_settings_that_a_run_without_a_task_would_not_keep_are_refused() -> None:
+    """Nobody shall believe that they are frozen."""
+    done = run("runs", "create", "r", "--mode", "ssp", "--bootstrap-servers", NOWHERE)
+    assert done.exit_code == 2
+    assert "--mode: a run keeps it only if it is made from a task; add --task" in done.stderr

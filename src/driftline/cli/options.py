@@ -138,7 +138,7 @@ class Words:
         """Read the settings of a run."""
         from driftline.config.run import RunWords  # noqa: PLC0415 - keeps --help fast
 
-        return RunWords.of(self.choice).read(name, self.problems)
+        return RunWords.of(self.choice).read(name or "unnamed", self.problems)
 
     def check_task(self, task: str) -> None:
         """Refuse a task that cannot be one; nothing of it is imported."""

@@ -54,7 +54,7 @@ def _list(connection: "Connection", *, as_json: bool) -> None:
 
 
 @runs.command(short_help="Make a run, or only its topics.", epilog=EXAMPLE)
-@click.argument("name", required=False, envvar=RUN_NAME.variable)
+@click.argument("run", metavar="NAME", required=False, envvar=RUN_NAME.variable)
 @click.option("--task", metavar=TASK_NAME.metavar, envvar=TASK_NAME.variable, show_envvar=True, help=TASK_NAME.help)
 @run_options
 @connection_options
@@ -108,7 +108,7 @@ def _check_settings_are_used(words: Words) -> None:
 
 
 @runs.command(short_help="End a run at its present version.", epilog="Example: driftline runs stop my-run")
-@click.argument("name", required=False, envvar=RUN_NAME.variable)
+@click.argument("run", metavar="NAME", required=False, envvar=RUN_NAME.variable)
 @click.option("--reason", default="stopped by command", show_default=True, help="Stands in the ledger, for everybody.")
 @connection_options
 @setting(PATIENCE)

@@ -15,6 +15,9 @@ DEFAULT = "default"
 _ALIKE = 0.8
 """How near a variable's name must be to a setting's to be taken for a misspelling; others are somebody else's."""
 
+NO_SETTINGS = frozenset({"DRIFTLINE_WORKER"})
+"""Variables that look like misspelt settings and are none: that one is the name of a script's worker."""
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -63,7 +66,7 @@ class Choice:
                     problems.places |= {f"{key.option} {name}": f"{one.place} {name}", f"Kafka property {name}": (
                         f"{one.place}: Kafka property {name}"
                     )}  # fmt: skip
-                elif one.place != key.option:
+                elif key.option and one.place != key.option:
                     problems.places[key.option] = one.place
 
 
@@ -96,7 +99,7 @@ def misspelt_variables(environment: Mapping[str, str], problems: Problems) -> No
     known = [key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS]
     for variable in environment:
         name = variable.removeprefix(ENVIRONMENT_PREFIX)
-        if name == variable or name in known:
+        if name == variable or name in known or variable in NO_SETTINGS:
             continue
         near = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
         if near:
