@@ -183,6 +183,8 @@ def test_settings_that_cannot_be_are_refused_together(home: House) -> None:
         home.optimizer(line(), stalenes=1)
     with pytest.raises(ConfigError, match="epochs: how many samples a script reads is not known here; give steps"):
         home.optimizer(line(), epochs=1)
+    with pytest.raises(ConfigError, match=r"schedule: 'script' is not there yet: learning rates follow"):
+        home.optimizer(line(), schedule="script")
     with pytest.raises(ConfigError, match="local_steps: 4, but a script makes its own steps"):
         home.optimizer(line(), local_steps=4)
 
@@ -203,6 +205,15 @@ def test_addresses_that_cannot_be(home: House, url: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as refused:
         driftline.Optimizer(optim.SGD(model.parameters(), lr=0.1), model, url, broker=home.broker)
     assert "secret" not in str(refused.value)
+
+
+def test_a_name_from_the_environment(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument goes before it; it is no misspelling of DRIFTLINE_WORKERS."""
+    monkeypatch.setenv("DRIFTLINE_WORKER", "eve")
+    with home.optimizer(line(), worker=None) as opt:
+        assert opt.worker == "eve"
+        with home.optimizer(line(), worker="bob") as other:
+            assert other.worker == "bob"
 
 
 def test_arguments_in_the_wrong_place(home: House) -> None:
