@@ -91,6 +91,7 @@ def own_engine(images: Path) -> Iterator[Engine]:
         try:
             yield engine
         finally:
+            engine.docker("container", "prune", "--force")  # a build that was interrupted leaves one
             process.send_signal(signal.SIGTERM)
             process.wait(STOP_S)
             for mounted in mounts(folder, str(images)):
