@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka.errors import Faults, translated, unreachable
-from driftline.broker.kafka.hints import refusal_hint, silence_hint, user_of
+from driftline.broker.kafka.hints import refusal_hint, silence_hint, unsafe, user_of
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.tls_probe import speaks_tls
 from driftline.errors import BrokerError, ConfigError
@@ -146,3 +146,11 @@ def test_a_login_without_a_mechanism_is_refused_before_anything_connects() -> No
     """Librdkafka would answer that it was built without Kerberos."""
     with pytest.raises(ConfigError, match=r"a login needs sasl\.mechanism: PLAIN"):
         KafkaSettings("h:1", {"security.protocol": "SASL_SSL", "sasl.username": "alice"})
+
+
+def test_a_check_that_is_switched_off_is_warned_of() -> None:
+    """By the certificate or by its name; without TLS there is nothing to switch off."""
+    off = {"enable.ssl.certificate.verification": "False"}
+    assert "nobody checks the broker's certificate" in unsafe(SSL | off)
+    assert "for its host name" in unsafe(LOGIN | {"ssl.endpoint.identification.algorithm": "none"})
+    assert unsafe(LOGIN) == unsafe(off) == ""

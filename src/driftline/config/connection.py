@@ -1,5 +1,6 @@
 """Which Kafka to use: the one at the given addresses, or the one of ``$DRIFTLINE_HOME``."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.kafka.hints import unsafe
 from driftline.config.choosing import Choice
 from driftline.config.keys import KAFKA
 from driftline.config.pairs import read_pairs
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from driftline.broker.embedded import EmbeddedBroker
+
+log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
 _ANY_ADDRESS = "127.0.0.1:9"
@@ -61,7 +65,11 @@ class Connection:
         Raises:
             BrokerUnreachable: it does not, within ``timeout_s``; names the addresses.
         """
-        broker = KafkaBroker(self.settings(bootstrap_servers))
+        settings = self.settings(bootstrap_servers)
+        warning = unsafe(settings.properties)
+        if warning:
+            log.warning("%s", warning)
+        broker = KafkaBroker(settings)
         broker.check(self.timeout_s)
         return Reached(broker, bootstrap_servers)
 

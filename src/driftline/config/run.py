@@ -19,7 +19,7 @@ DEFAULT_STEPS = 200
 _MAX_WORKERS = 10_000
 _MAX_STEPS = 2**53
 _MAX_EPOCHS = 1_000_000
-_MAX_PARTITIONS = 1_000
+MAX_PARTITIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class RunWords:
             outer_momentum=problems.real("--outer-momentum", self.outer_momentum, 0.0, 1.0),
             seed=problems.whole("--seed", self.seed, 0, TOP_SEED),
             partitions=problems.whole(
-                "--partitions", self.partitions, 1, _MAX_PARTITIONS, zero="zero partitions hold nothing"
+                "--partitions", self.partitions, 1, MAX_PARTITIONS, zero="zero partitions hold nothing"
             ),
             chosen=self.said,
         )

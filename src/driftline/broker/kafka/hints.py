@@ -29,6 +29,16 @@ def user_of(properties: Mapping[str, str]) -> str:
     return "User:ANONYMOUS"
 
 
+def unsafe(properties: Mapping[str, str]) -> str:
+    """Return what lets anybody pose as the broker, or nothing."""
+    unchecked = properties.get("enable.ssl.certificate.verification", "true").lower() == "false"
+    any_name = properties.get("ssl.endpoint.identification.algorithm", "https").lower() == "none"
+    if not protocol_of(properties).endswith("SSL") or not (unchecked or any_name):
+        return ""
+    what = "the broker's certificate" if unchecked else "that the broker's certificate is for its host name"
+    return f"nobody checks {what}: whoever is in between can read and change everything, passwords included"
+
+
 def refusal_hint(said: str, properties: Mapping[str, str]) -> str:
     """Return the way out of a refused connection.
 

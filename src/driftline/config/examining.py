@@ -1,0 +1,134 @@
+"""Looks at a Kafka for `driftline doctor`, and leaves it as it was."""
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.kafka.survey import Address, KafkaSurvey
+from driftline.broker.port import Broker, Record, Start, TopicSpec
+from driftline.broker.topic_check import topic_differences
+from driftline.broker.topics import PREFIX, run_topics
+from driftline.config.diagnosis import Facts
+from driftline.config.rights import SERVER_GROUPS
+from driftline.errors import BrokerError
+
+CONNECT_S = 3.0
+PROBE_S = 10.0
+
+T = TypeVar("T")
+
+
+def examine(settings: KafkaSettings, run: str, partitions: int, *, timeout_s: float) -> Facts:
+    """Gather the facts about a cluster, and about one run of it if ``run`` is not empty.
+
+    Raises:
+        BrokerError: Kafka does not answer, or refuses the connection; says why.
+    """
+    broker = KafkaBroker(settings)
+    began_s = time.monotonic()
+    broker.check(timeout_s)
+    answer_s = time.monotonic() - began_s
+    with KafkaSurvey(settings) as survey:
+        addresses = survey.addresses()
+        node_settings, settings_problem = _attempt(lambda: survey.node_settings(addresses[0].node))
+        ahead_s, clock_problem = _attempt(lambda: clock_ahead_s(broker, time.time))
+        facts = Facts(
+            answer_s=answer_s,
+            client=survey.client_version(),
+            addresses=addresses,
+            unreachable={one: why for one in addresses if (why := why_unreachable(one))},
+            settings=node_settings,
+            settings_problem=settings_problem,
+            clock_ahead_s=ahead_s,
+            clock_problem=clock_problem,
+        )
+        return _with_run(facts, survey, broker, run_topics(run, partitions), run) if run else facts
+
+
+def _with_run(facts: Facts, survey: KafkaSurvey, broker: Broker, specs: Sequence[TopicSpec], run: str) -> Facts:
+    topics = survey.topic_operations([spec.name for spec in specs])
+    groups = survey.group_operations([f"{run}.{group}" for group in SERVER_GROUPS])
+    operations = {f"topic {name}": may for name, may in topics.items()}
+    operations |= {f"group {name}": may for name, may in groups.items()}
+    visible = sorted(name for name, may in topics.items() if may)
+    admin = broker.admin()
+    try:
+        counts = admin.topics(visible)
+        configs, _ = _attempt(lambda: admin.configs(visible))
+    finally:
+        admin.close()
+    return replace(
+        facts,
+        run=run,
+        operations=operations,
+        creation_problems=survey.creation_problems([spec for spec in specs if spec.name not in topics]),
+        differences=topic_differences(specs, counts, configs or {}),
+    )
+
+
+def _attempt(ask: Callable[[], T]) -> tuple[T | None, str]:
+    """Return an answer, or why there is none."""
+    try:
+        return ask(), ""
+    except BrokerError as error:
+        return None, str(error)
+
+
+def why_unreachable(address: Address) -> str:
+    """Return why nobody can connect from here to where a node says that it is; nothing if it works."""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return "that name does not resolve from here"
+    try:
+        socket.create_connection((address.host, address.port), timeout=CONNECT_S).close()
+    except OSError as error:
+        return f"nobody takes connections there ({found[0][4][0]}: {error.strerror or error})"
+    return ""
+
+
+def clock_ahead_s(broker: Broker, now_s: Callable[[], float]) -> float:
+    """Return by how many seconds our clock is ahead of that which stamps records; uses a topic of its own for it.
+
+    Args:
+        broker: where; the topic is deleted again.
+        now_s: our clock, seconds since the epoch.
+
+    Raises:
+        BrokerError: no topic may be made, written or read here.
+    """
+    topic = f"{PREFIX}-doctor-{uuid.uuid4().hex[:12]}"
+    admin = broker.admin()
+    try:
+        admin.create([TopicSpec(topic, 1, {"message.timestamp.type": "LogAppendTime"})])
+        try:
+            return _stamp(broker, topic, now_s)
+        finally:
+            admin.delete([topic])
+    finally:
+        admin.close()
+
+
+def _stamp(broker: Broker, topic: str, now_s: Callable[[], float]) -> float:
+    producer, reader = broker.producer(), broker.reader()
+    try:
+        before_s = now_s()
+        producer.send(topic, 0, b"what time is it?")
+        if producer.flush(PROBE_S):
+            raise BrokerError(f"a record for {topic} was not acknowledged within {PROBE_S:g} s")
+        after_s = now_s()
+        reader.read(topic, 0, Start.BEGINNING)
+        deadline_s = time.monotonic() + PROBE_S
+        while time.monotonic() < deadline_s:
+            record = reader.poll(0.1)
+            if isinstance(record, Record):
+                # Somewhere between before and after; in the middle, the error is half of that at most.
+                return (before_s + after_s) / 2 - record.timestamp_ms / 1000
+        raise BrokerError(f"the record of {topic} did not come back within {PROBE_S:g} s")
+    finally:
+        producer.close()
+        reader.close()
