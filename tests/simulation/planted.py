@@ -21,7 +21,7 @@ from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Received, SendFailed
-from driftline.schemas.records import Delta, EvaluationReport, Event, LedgerRecord, TermStart, Version
+from driftline.schemas.records import Delta, EvaluationReport, Event, LedgerRecord, StopRequest, TermStart, Version
 from driftline.schemas.tensors import is_finite
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
@@ -38,6 +38,7 @@ class Planted:
         faults: kinds that bring it out, instead of what a seed says.
         crowd: three servers share one partition, an evaluator looks on, and the run is short.
         buffers: every model has some.
+        stopped: somebody asks for the run's end.
         seeds: so many seeds find it.
     """
 
@@ -47,6 +48,7 @@ class Planted:
     faults: tuple[Fault, ...] | None = None
     crowd: bool = False
     buffers: bool = False
+    stopped: bool = False
     seeds: int = 40
 
     def plan(self, seed: int) -> Scenario:
@@ -54,6 +56,8 @@ class Planted:
         plan = in_lock_step(scenario(seed, faults=self.faults))
         if self.buffers:
             plan = replace(plan, buffers=True)
+        if self.stopped:
+            plan = replace(plan, stop_at=300)
         if self.faults is not None:
             plan = replace(plan, fault_share=0.05)
         if self.crowd:
@@ -309,6 +313,21 @@ class HearsAnyRun(Evidence):
             super().hear(event, ticks_read)
 
 
+class IgnoresRequestsToStop(Evidence):
+    """Makes one version after the other, whoever asks for the end."""
+
+    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+        pass
+
+
+class StopsAtOnce(Evidence):
+    """Ends a run that is to be stopped although nobody has published its head yet."""
+
+    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+        super()._hear_stop(event, ticks_read)
+        self.stop_tick = -1_000_000
+
+
 class GivesUpReceipts(Server):
     """Does not send a receipt again when the send failed."""
 
@@ -394,6 +413,8 @@ PLANTED = (
     Planted("drops early reports", "9", Cores(server=server_with(evidence=DropsEarlyReports)), STALLS, crowd=True),
     Planted("gives up unread deltas", "9", Cores(server=server_with(evidence=GivesUpUnreadDeltas)), (Fault.STALL,)),
     Planted("hears any run", "9", Cores(server=server_with(evidence=HearsAnyRun)), STRANGERS),
+    Planted("ignores requests to stop", "9", Cores(server=server_with(evidence=IgnoresRequestsToStop)), stopped=True),
+    Planted("stops at once", "9", Cores(server=server_with(evidence=StopsAtOnce)), stopped=True),
     Planted("says it once", "9", Cores(worker=SaysItOnce)),
     Planted("starts early", "7", Cores(worker=StartsEarly)),
     Planted("recomputes a spent clock", "3", Cores(worker=RecomputesASpentClock)),

@@ -40,6 +40,17 @@ def test_every_mode_is_among_the_seeds() -> None:
     assert min(modes.values()) >= SEEDS // 10
 
 
+def test_runs_that_somebody_stops_are_among_the_seeds_of_every_mode() -> None:
+    plans = [scenario(seed) for seed in range(SEEDS)]
+    assert {plan.config.consistency.mode for plan in plans if plan.stop_at is not None} == set(MODES)
+
+
+@pytest.mark.parametrize("seed", [13, 113, 131, 180])
+def test_a_run_that_somebody_stops_ends_before_its_last_version(seed: int) -> None:
+    plan = replace(scenario(seed), stop_at=300)
+    assert simulate(plan).version < plan.config.steps
+
+
 def test_every_seed_has_its_file() -> None:
     files = {path.name for path in Path(__file__).parent.glob("test_seeds_*.py")}
     assert files == {f"test_seeds_{first:04d}.py" for first in range(0, SEEDS, SEEDS_A_FILE)}

@@ -2,8 +2,9 @@
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 from driftline.broker.topics import Stream
@@ -14,10 +15,20 @@ from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Input
 from driftline.testing.simulation.log import Place
 from driftline.testing.simulation.scenario import Fault
+from driftline.training.asking import Stopper
 from driftline.training.evaluator import EvaluatorSession
 from driftline.training.session import WorkerSession
 
-Core: TypeAlias = Server | WorkerSession | EvaluatorSession
+
+class Operator(Stopper):
+    """Somebody who asks for the end of the run."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "seen enough")
+        self.name = name
+
+
+Core: TypeAlias = Server | WorkerSession | EvaluatorSession | Operator
 
 FOR_EVER = 1 << 60
 
@@ -29,16 +40,21 @@ class Cores:
     server: Callable[[str, bytes, random.Random], Server] = Server
     worker: Callable[[str, bytes, Offer, bytes], WorkerSession] = WorkerSession
     evaluator: Callable[[str, bytes], EvaluatorSession] = EvaluatorSession
+    operator: Callable[[str], Operator] = Operator
 
 
 @dataclass(slots=True)
 class Cursor:
-    """Where an actor reads a partition; ``stalled_until`` is the number of an event."""
+    """Where an actor reads a partition, from ``first`` on; ``stalled_until`` is the number of an event."""
 
     offset: int
     end_told: bool = False
     paused: bool = False
     stalled_until: int = 0
+    first: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +108,20 @@ class Actor:
 
     @property
     def kind(self) -> str:
-        """``server``, ``worker`` or ``evaluator``."""
-        return {Server: "server", WorkerSession: "worker", EvaluatorSession: "evaluator"}[_base(self.core)]
+        """``server``, ``worker``, ``evaluator`` or ``operator``."""
+        return KINDS[_base(self.core)]
 
     def __str__(self) -> str:
         return self.label
 
 
+KINDS: Mapping[type[Core], str] = MappingProxyType(
+    {Server: "server", WorkerSession: "worker", EvaluatorSession: "evaluator", Operator: "operator"}
+)
+
+
 def _base(core: Core) -> type[Core]:
-    for kind in (Server, WorkerSession, EvaluatorSession):
+    for kind in KINDS:
         if isinstance(core, kind):
             return kind
     raise AssertionError(type(core))

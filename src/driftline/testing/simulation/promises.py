@@ -7,6 +7,7 @@ deltas and states is true, and the ledger decides only what the log supports.
 from collections import Counter
 
 from driftline.broker.topics import Stream
+from driftline.consumers.decisions import STOP_PATIENCE
 from driftline.consumers.server import Server
 from driftline.errors import Undecodable
 from driftline.schemas.codec import decode
@@ -28,17 +29,21 @@ from driftline.schemas.records import (
     ServerState,
     Skip,
     StateDigest,
+    StopRequest,
     TermStart,
     Tick,
     Version,
 )
 from driftline.schemas.tensors import encode_fp32
-from driftline.testing.simulation.actors import Actor
+from driftline.testing.simulation.actors import Actor, Cursor
 from driftline.testing.simulation.liveness import NO_HEARTBEAT, REPLACED, Liveness
 from driftline.testing.simulation.log import Landed
 from driftline.testing.simulation.quadratic import Problem
 from driftline.testing.simulation.reference_ledger import Moment, ReferenceLedger, Violation, require
 from driftline.testing.simulation.reference_model import ReferenceModel
+
+STOPPED = "stopped by operator: "
+"""How the reason of an end begins that somebody asked for."""
 
 
 class Promises:
@@ -146,6 +151,8 @@ class Promises:
         match event:
             case Tick() | Heartbeat() | Ready():
                 self.liveness.heard(event, offset)
+            case StopRequest() if not forged and self.ledger.start is not None and event.run == self.ledger.start.run:
+                self.liveness.asked_to_stop(offset)
             case Receipt() if not forged:
                 self._receipt(event)
             case ServerState() if not forged:
@@ -199,9 +206,36 @@ class Promises:
         behind = (actor.incarnation, record.parent)
         require(behind not in self._behind, f"{what}, the second record behind one that it has read back")
         self._behind.add(behind)
+        events = actor.cursors[Stream.EVENTS, 0]
         if isinstance(record, Membership):
-            read = actor.cursors[Stream.EVENTS, 0].offset
-            self._membership(record, read)
+            self._membership(record, events.offset)
+        elif isinstance(record, Version):
+            asked = self.liveness.stops_between(events.first, events.offset)
+            require(not asked, f"{what} {record.version} after it was asked to end the run")
+        elif isinstance(record, RunEnd) and not record.failure:
+            self._run_end(record, events)
+
+    def _run_end(self, record: RunEnd, events: Cursor) -> None:
+        """The run ends at its last version or because somebody asked, and at a state that servers have reported."""
+        if record.version != self.problem.config.steps:
+            asked = self.liveness.stops_between(events.first, events.offset)
+            require(asked and record.reason.startswith(STOPPED), f"ends at version {record.version}: {record.reason}")
+        reported = record.version in self.ledger.states or any(one.version == record.version for one in record.states)
+        waited = self.liveness.ticks_since_stop(record.term, events.offset)
+        patient = waited >= STOP_PATIENCE * self.problem.config.gone_after_ticks
+        require(
+            reported or patient, f"ends at version {record.version}, which nobody has reported, after {waited} ticks"
+        )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run has ended because somebody asked."""
+        return self.ledger.end is not None and self.ledger.end.reason.startswith(STOPPED)
+
+    @property
+    def ended_unpublished(self) -> bool:
+        """Whether the run has ended without waiting any longer for the digests of its head."""
+        return self.is_stopped and self.ledger.now.version not in self.ledger.states
 
     def _membership(self, record: Membership, read: int) -> None:
         """Only a real incarnation joins; a member goes when it is silent, says so, or a later start replaces it."""

@@ -15,6 +15,8 @@ def heal(world: World) -> None:
     """End every fault, and see to it that one server and one worker live."""
     world.outage_until = 0
     world.outbox.prompt = 1.0
+    if world.scenario.stop_at is not None:
+        world.ask_to_stop()
     for actor in world.actors:
         actor.asleep_until = actor.deaf_until = 0
         actor.errors.clear()

@@ -1,9 +1,11 @@
 """What must hold of a process after every input: it knows what the reference knows, no more and no less."""
 
 from driftline.consumers.server import Server
-from driftline.testing.simulation.actors import Actor
+from driftline.testing.simulation.actors import Actor, Operator
 from driftline.testing.simulation.promises import Promises
 from driftline.testing.simulation.reference_ledger import Violation, require
+from driftline.training.evaluator import EvaluatorSession
+from driftline.training.session import WorkerSession
 
 
 def check_actor(actor: Actor, promises: Promises) -> None:
@@ -21,8 +23,8 @@ def check_actor(actor: Actor, promises: Promises) -> None:
         raise Violation(f"{actor} is at version {state.version}, the ledger at {known.version}")
     if isinstance(actor.core, Server):
         _check_shards(actor, actor.core, known.version, promises)
-    else:
-        _check_model(actor, known.version, promises)
+    elif not isinstance(actor.core, Operator):
+        _check_model(actor, actor.core, known.version, promises)
 
 
 def _check_shards(actor: Actor, server: Server, known: int, promises: Promises) -> None:
@@ -39,9 +41,8 @@ def _check_shards(actor: Actor, server: Server, known: int, promises: Promises) 
             require(same, f"{actor} holds another shard {shard} of version {owned.version} than the log gives")
 
 
-def _check_model(actor: Actor, known: int, promises: Promises) -> None:
-    assert not isinstance(actor.core, Server)  # noqa: S101 - told by the caller
-    newest = actor.core.reader.follower.newest
+def _check_model(actor: Actor, core: WorkerSession | EvaluatorSession, known: int, promises: Promises) -> None:
+    newest = core.reader.follower.newest
     if newest is None or actor.checked.get(-1) is newest:
         return
     before = actor.checked.get(-2, -1)

@@ -61,6 +61,7 @@ class ReferenceLedger:
         version_heads: head behind each version's record.
         members: live groups now.
         gone: groups that were removed.
+        states: versions whose digests it holds.
         rejections: every contribution that is not used.
         joined: worker of every join, in order.
     """
@@ -75,6 +76,7 @@ class ReferenceLedger:
         self.start: RunStart | None = None
         self.end: RunEnd | None = None
         self.settled: dict[tuple[GroupId, int], int] = {}
+        self.states: set[int] = set()
         self.rejections: list[Rejection] = []
 
     @property
@@ -119,6 +121,8 @@ class ReferenceLedger:
             return
         require(self.end is None, f"{type(record).__name__} after RunEnd")
         require((self.start is None) == isinstance(record, RunStart), f"{type(record).__name__} out of place")
+        if isinstance(record, Version | Publish | RunEnd):
+            self.states.update(state.version for state in record.states)
         match record:
             case RunStart():
                 self.start = record

@@ -42,6 +42,12 @@ LOSSY = frozenset({Fault.CRASH_WORKER, Fault.LEAVE, Fault.JOIN, Fault.NAN_DELTA,
 LOSSY_SHARE = 0.6
 """Of the seeds; the others must arrive at the bits of the undisturbed run unless a worker is evicted."""
 
+STOPPED_SHARE = 0.1
+"""Of the seeds: those in which somebody asks for the run's end."""
+
+STOPPED_AT = 500, 1000
+"""The event after which it is asked for."""
+
 MORE_STEPS = (14, 6, 3, 0)
 """Versions that a run with 1, 2, 3, 4 workers makes more, so that every seed has 500 events."""
 
@@ -58,6 +64,7 @@ class Scenario:
     Attributes:
         disturbed_events: events before the faults end; fewer if the run is over sooner.
         buffers: whether the model has buffers.
+        stop_at: number of the event after which somebody asks for the run's end, if anybody does.
         faults: kinds that may happen; at least `MIN_KINDS` of them do.
         fault_share: faults for each event.
         prompt: probability that a send is in the log at once.
@@ -69,6 +76,7 @@ class Scenario:
     evaluators: int
     elements: int
     buffers: bool
+    stop_at: int | None = None
     config: RunConfig
     disturbed_events: int
     faults: tuple[Fault, ...]
@@ -117,12 +125,17 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         evaluators=rng.choice((0, 0, 1)),
         elements=rng.choice((5, 37, 37, 64)),
         buffers=seeded(("buffers", seed)).random() < BUFFERS_SHARE,
+        stop_at=_stop_at(seeded(("stop", seed))),
         config=config,
         disturbed_events=events if events is not None else rng.randint(500, 1200),
         faults=drawn if faults is None else faults,
         fault_share=rng.choice((0.01, 0.02, 0.05)),
         prompt=rng.choice((0.3, 0.7, 0.95)),
     )
+
+
+def _stop_at(rng: random.Random) -> int | None:
+    return rng.randint(*STOPPED_AT) if rng.random() < STOPPED_SHARE else None
 
 
 def _rule(rng: random.Random) -> RuleConfig:
@@ -153,5 +166,5 @@ def _consistency(rng: random.Random) -> Consistency:
 
 
 def in_lock_step(plan: Scenario) -> Scenario:
-    """Return a scenario with the bounds of mode sync, so that its bits follow from its settings alone."""
-    return replace(plan, config=replace(plan.config, consistency=Consistency()))
+    """Return a scenario with the bounds of mode sync and no early end, so that its bits follow from its settings."""
+    return replace(plan, stop_at=None, config=replace(plan.config, consistency=Consistency()))

@@ -80,6 +80,8 @@ def _run(world: World) -> None:
         world.start("evaluator", f"e{index}")
     while world.events < plan.disturbed_events and world.promises.ledger.end is None:
         world.restart_due()
+        if plan.stop_at is not None and world.events >= plan.stop_at:
+            world.ask_to_stop()
         injector.maybe()
         scheduler.step()
     heal(world)
@@ -88,15 +90,16 @@ def _run(world: World) -> None:
 
 def _report(world: World) -> Report:
     ledger, model, plan = world.promises.ledger, world.promises.model, world.scenario
-    version = ledger.now.version
-    require(version == plan.config.steps, f"the run ends at version {version}, not {plan.config.steps}")
-    whole = len(world.promises.published[version]) == world.problem.layout.shard_count
-    require(whole, f"nobody who comes now can load version {version}: its parameters are not whole")
+    version, stopped = ledger.now.version, world.promises.is_stopped
+    require(stopped or version == plan.config.steps, f"the run ends at version {version}, not {plan.config.steps}")
+    whole = len(world.promises.published.get(version, ())) == world.problem.layout.shard_count
+    gave_up = world.promises.ended_unpublished
+    require(whole or gave_up, f"nobody who comes now can load version {version}: its parameters are not whole")
     _require_just_rejections(world)
     digest = model.states[version].digests.model
     all_there = not ledger.gone and not ledger.rejections and not world.skips_asked
     in_lock_step = plan.config.consistency == Consistency()
-    same_bits = in_lock_step and all_there and ledger.joined == list(plan.names)
+    same_bits = not stopped and in_lock_step and all_there and ledger.joined == list(plan.names)
     if same_bits:
         require(digest == expected_digest(world.problem, plan.names), "the bits are not those of an undisturbed run")
     return Report(

@@ -38,6 +38,9 @@ REMOVED = "removed"
 REJOINS = 0.8
 """Probability that somebody starts a removed worker again before the faults are over."""
 
+OPERATOR = "operator"
+"""Name of whoever asks for the run's end."""
+
 SHOWN = 40
 """Events that a failure shows."""
 
@@ -86,6 +89,8 @@ class World:
             return self.cores.server(name, incarnation, seeded((self.scenario.seed, name, self._numbers)))
         if kind == "worker":
             return self.cores.worker(name, incarnation, self.problem.offer, self.rng.randbytes(16))
+        if kind == "operator":
+            return self.cores.operator(name)
         return self.cores.evaluator(name, incarnation)
 
     def crash(self, actor: Actor) -> None:
@@ -101,6 +106,12 @@ class World:
         for _, kind, name in due:
             if all(actor.name != name or not actor.alive or actor.done for actor in self.actors):
                 self.start(kind, name)
+
+    def ask_to_stop(self) -> None:
+        """Let somebody ask for the end of a run that has begun and has not ended."""
+        ledger = self.promises.ledger
+        if ledger.start is not None and ledger.end is None and all(actor.kind != "operator" for actor in self.actors):
+            self.start("operator", OPERATOR)
 
     def leave(self, actor: Actor, session: WorkerSession) -> None:
         """Let a worker say goodbye and end."""
