@@ -1,14 +1,17 @@
 """``driftline server`` and ``driftline worker`` by hand: in any order, each in its own process."""
 
+import contextlib
 import json
+import re
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Commands
+from tests.integration.commands import Command, Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -24,13 +27,14 @@ def commands(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Commands]:
 
 
 def test_servers_and_workers_meet_whoever_comes_first(commands: Commands, unique_name: Callable[[str], str]) -> None:
-    """A server before there is a run, then the workers, then one server more."""
+    """A server before there is a run, then the workers, then one server more. Its figures can be asked for."""
     run = unique_name("roles")
     words = ["worker", "digits", "--run", run, "--workers", "2", "--steps", str(STEPS)]
-    first = commands.start("server", run, "--name", "server-1")
+    first = commands.start("server", run, "--name", "server-1", "--metrics", "0")
     workers = [commands.start(*words, "--name", f"worker-{number}") for number in (1, 2)]
     first.until("server server-1 of run .* starts")
     second = commands.start("server", run, "--name", "server-2")
+    assert told_version(first) >= 1
     assert [worker.code(120) for worker in workers] == [0, 0], [worker.said() for worker in workers]
     assert (first.code(30), second.code(30)) == (0, 0), first.said() + second.said()
     seen = json.loads(commands.run("status", run, "--json").stdout)
@@ -54,6 +58,19 @@ def test_an_evaluator_beside_them_gives_the_run_its_metrics(
     assert seen["metrics_version"] == 60
     assert f"{seen['metrics']['accuracy']:.4f}" == said[1]
     assert seen["metrics"]["accuracy"] > 0.5
+
+
+def told_version(server: Command) -> float:
+    """Scrape a server until it tells a version above 0, and return that; 0 if its run ends before."""
+    url = server.until(r"metrics at (http://\S+/metrics)")[1]
+    pattern = re.compile(r'^driftline_version\{member="server-1",role="server",run="\S+"\} (\S+)$', re.MULTILINE)
+    while server.process.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - its own words
+            found = pattern.search(answer.read().decode())
+            if found is not None and float(found[1]) > 0:
+                return float(found[1])
+        time.sleep(0.02)
+    return 0.0
 
 
 def test_a_server_that_waits_for_a_run_stops_when_it_is_asked_to(

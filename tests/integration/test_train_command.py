@@ -73,6 +73,32 @@ def test_a_run_that_ended_cannot_be_trained_further(two_servers: Trained, comman
     assert f"driftline runs delete {two_servers.run}" in done.stderr
 
 
+def test_every_delta_of_the_last_version_can_be_looked_at(two_servers: Trained, commands: Commands) -> None:
+    """From the version to its deltas by their places; the difference to the version before; a place that is not."""
+    version = json.loads(commands.run("show", two_servers.run, "--json").stdout)
+    assert (version["version"], version["digest"]) == (60, two_servers.status["digest"])
+    assert [one["worker"] for one in version["uses"]] == ["worker-1", "worker-2", "worker-3"]
+    partition, offset = next(iter(version["positions"].items()))
+    place = f"deltas/{partition}@{offset - 1}"
+    delta = json.loads(commands.run("show", two_servers.run, place, "--json").stdout)
+    assert "went into version 60 with coefficient 0.3333333" in delta["verdict"]
+    assert (delta["place"], delta["payload"]["digest"], delta["payload"]["not_finite"]) == (place, "right", 0)
+    changed = json.loads(commands.run("show", two_servers.run, "59..60", "--json").stdout)
+    assert all(0 < one["norm"] < 1 and not one["same_bits"] for one in changed["segments"])
+    wrong = commands.run("show", two_servers.run, "ledger@99999")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("driftline: ledger@99999: there are offsets 0 to ")
+
+
+def test_top_prints_one_frame_where_there_is_no_terminal(two_servers: Trained, commands: Commands) -> None:
+    """Nothing of a screen in it: no codes, no keys."""
+    done = commands.run("top", two_servers.run)
+    assert done.returncode == 0, done.stderr
+    assert "  ended  version 60/60  " in done.stdout
+    assert "the run ends: reached version 60" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
 # -- runs that do not ------------------------------------------------------------------------------------------------
 
 
@@ -87,6 +113,10 @@ def test_a_killed_worker_is_named_the_others_go_on_and_ctrl_c_ends_in_time(
     os.kill(pids["worker-1"], signal.SIGKILL)
     training.until("worker-1 was ended by SIGKILL; worker-2 goes on without it")
     training.until(" 1 worker ")
+    top = json.loads(commands.run("top", run, "--json").stdout)
+    assert top["versions_per_s"] > 0
+    assert {one["name"]: one["state"] for one in top["workers"]} == {"worker-1": "removed", "worker-2": "live"}
+    assert (top["servers"][0]["shards"], top["contradiction"]) == ([0, 1, 2, 3], "")
     began_s = time.monotonic()
     training.process.send_signal(signal.SIGINT)
     assert training.code(30) == 130
