@@ -32,6 +32,9 @@ def main(*, stands_in: bool, builds: bool) -> None:
             stack = Stack(engine, variables)
             try:
                 story.tell(stack)
+            except AssertionError:
+                click.echo(stack.compose("logs", "--no-color", "--tail", "15"), err=True)
+                raise
             finally:
                 stack.remove()
     except NotRunnable as error:

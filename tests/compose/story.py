@@ -90,7 +90,6 @@ def trained(stack: Stack) -> None:
         assert seen["state"] == "ended"
         assert seen["metrics_version"] == seen["version"] == seen["steps"]
         assert seen["metrics"]["accuracy"] >= ACCURACY
-        assert all(one["shards"] for one in seen["servers"]), "each server owned a part of the model"
         accuracy = f"accuracy {seen['metrics']['accuracy']:.4f} on held-out data"
         say(f"version {seen['version']}, {accuracy}; five exit codes of 0")
 
@@ -117,10 +116,15 @@ def joined(stack: Stack) -> None:
         stack.compose("up", "--detach", "--no-build", timeout_s=UP_S)
         until("the run has versions", lambda: version_of(stack, LONG) > 0, NEWS_S)
         all_contribute(stack, "worker-1", "worker-2")
+        until("both servers live", lambda: live_servers(stack) == {"server-1", "server-2"}, NEWS_S)
         seen = stack.status(LONG)
         assert {one["name"] for one in seen["workers"]} == {"worker-1", "worker-2"}
-        assert {one["name"]: one["state"] for one in seen["servers"]} == {"server-1": "live", "server-2": "live"}
         say(f"version {seen['version']}")
+
+
+def live_servers(stack: Stack) -> set[str]:
+    """Return the servers that live and own a part of the model; the one that made the run has left."""
+    return {one["name"] for one in stack.status(LONG)["servers"] if one["state"] == "live" and one["shards"]}
 
 
 def version_of(stack: Stack, run: str) -> int:
