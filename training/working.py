@@ -16,7 +16,7 @@ from driftline.training.adopting import adopted_settings
 from driftline.training.computing import Computing, Skipped
 from driftline.training.figures import worker_samples
 from driftline.training.preparing import prepare_topics
-from driftline.training.reading import read_config
+from driftline.training.reading import check_same_run, read_config
 from driftline.training.run_settings import RunSettings
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
@@ -70,6 +70,8 @@ def work(
                 running.telling(lambda: session.leave("stopped"))  # noqa: B023 - called at once
         if finish is None or not session.may_return:
             return finish or Finish("stopped")
+        if session.state.start is not None:
+            check_same_run(broker, settings.run, session.state.start)
         log.warning("%s; it joins again", finish.failure)
         session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16), gives_way=True)
 

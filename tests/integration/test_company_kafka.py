@@ -3,24 +3,22 @@
 Every refusal must come well before `PATIENCE_S`, after which librdkafka's own time-outs would have spoken anyway.
 """
 
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
+from driftline.broker.embedded.ports import HOST
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.rights import Right
 from driftline.broker.topics import run_topics
+from driftline.config.diagnosis import OK, PROBLEM, findings, missing_rights
+from driftline.config.examining import examine
 from driftline.config.rights import rights_of
-from driftline.consumers.serving import serve
-from driftline.consumers.shell import Shell
-from driftline.errors import BrokerError, DriftlineError
-from driftline.schemas.effects import Finish
-from driftline.training.session import WorkerSession
-from tests.contract.test_runs import ones, sgd_offer
+from driftline.errors import BrokerError
+from tests.contract.test_runs import sgd_offer
+from tests.integration.roles_in_threads import Ends
 from tests.integration.secured import PASSWORDS, Secured, secured_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -91,23 +89,6 @@ def test_a_certificate_that_the_broker_knows_is_let_in(secured: Secured) -> None
 SERVER, WORKER = "alice", "bob"
 
 
-@dataclass
-class Ends:
-    """How server and worker of one run ended; as soon as one has failed, the other is stopped."""
-
-    finishes: dict[str, Finish] = field(default_factory=dict)
-    errors: dict[str, DriftlineError] = field(default_factory=dict)
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def record(self, role: str, run: Callable[[], Finish]) -> None:
-        """Run a role to its end."""
-        try:
-            self.finishes[role] = run()
-        except DriftlineError as error:
-            self.errors[role] = error
-            self.stop.set()
-
-
 def broker_of(secured: Secured, user: str) -> KafkaBroker:
     """Kafka as this user sees it."""
     return KafkaBroker(KafkaSettings(secured.login, secured.as_user(user)))
@@ -123,34 +104,10 @@ def make_topics(secured: Secured, run: str) -> None:
 def try_run(secured: Secured, run: str) -> Ends:
     """Run a server as one user and a worker as another until both have ended, or one cannot get on."""
     ends = Ends()
-    server, worker = broker_of(secured, SERVER), broker_of(secured, WORKER)
-    roles = {
-        "server": lambda: serve(server, run, "server-1", stop=ends.stop),
-        "worker": lambda: work(worker, run, ends.stop),
-    }
-    threads = [threading.Thread(target=ends.record, args=role, name=role[0], daemon=True) for role in roles.items()]
-    for thread in threads:
-        thread.start()
-    deadline_s = time.monotonic() + PATIENCE_S
-    for thread in threads:
-        thread.join(max(0.0, deadline_s - time.monotonic()))
+    ends.play(broker_of(secured, SERVER), broker_of(secured, WORKER), sgd_offer(run, 1, steps=3))
+    ends.wait(PATIENCE_S)
     ends.stop.set()
     return ends
-
-
-def work(broker: KafkaBroker, run: str, stop: threading.Event) -> Finish:
-    """Be a worker without torch."""
-    session = WorkerSession("worker-1", os.urandom(16), sgd_offer(run, 1, steps=3), os.urandom(16))
-    shell = Shell(broker, run, session, session.name)
-    try:
-        while shell.finished is None and not stop.is_set():
-            shell.step(0.01)
-            model = session.may_start()
-            if model is not None:
-                shell.perform(session.contribute(model, ones("worker-1", model, session.pace)))
-        return shell.finished or Finish("stopped")
-    finally:
-        shell.close()
 
 
 def test_a_run_works_with_the_rights_that_are_listed(secured: Secured) -> None:
@@ -188,3 +145,36 @@ def test_each_missing_right_is_named_within_seconds(secured: Secured, user: str,
     assert any(f"User:{user} has no right to {one} (" in said for one in wanted)
     assert any(one.command(f"User:{user}", secured.login) in said for one in wanted)
     assert took_s < PATIENCE_S
+
+
+# -- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_says_what_this_client_may_be(secured: Secured) -> None:
+    """Through the login, with the rights of a worker: other roles lack what is listed for them."""
+    run = "examined"
+    make_topics(secured, run)
+    secured.allow("carol", rights_of("worker", run))
+    facts = examine(KafkaSettings(secured.login, secured.as_user("carol")), run, 4, timeout_s=PATIENCE_S)
+    assert [(one.host, one.port) for one in facts.addresses] == [(HOST, int(secured.login.rpartition(":")[2]))]
+    assert not facts.unreachable
+    assert missing_rights(facts, "worker") == []
+    assert Right("Write", "topic", f"driftline.{run}.ledger") in missing_rights(facts, "server")
+    assert Right("Read", "group", f"{run}.servers") in missing_rights(facts, "server")
+    assert facts.settings is None
+    assert "User:carol has no right to DescribeConfigs on the cluster" in facts.settings_problem
+    assert facts.clock_ahead_s is None
+    assert "a topic, which this client may not make" in facts.clock_problem
+    assert not [one for one in findings(facts) if one.level == PROBLEM]
+
+
+def test_the_doctor_finds_an_administrator_well(secured: Secured) -> None:
+    """Who may do everything sees limits and clocks, and topics that could be made; nothing is left behind."""
+    settings = KafkaSettings(secured.plain)
+    facts = examine(settings, "unborn", 4, timeout_s=PATIENCE_S)
+    assert facts.settings is not None
+    assert {one.level for one in findings(facts)} == {OK}
+    assert {one.subject for one in findings(facts)} >= {"limits", "groups", "clock", "topics", "rights"}
+    admin = KafkaBroker(settings).admin()
+    assert not [name for name in admin.topics() if "doctor" in name or "unborn" in name]
+    admin.close()

@@ -17,7 +17,7 @@ from driftline.schemas.schedule import Schedule
 from driftline.training.adopting import adopted_settings
 from driftline.training.commanding import create_run
 from driftline.training.preparing import prepare_topics
-from driftline.training.reading import read_config
+from driftline.training.reading import check_same_run, read_config, read_ledger
 from driftline.training.run_settings import RunSettings
 from tests.unit.stage import CONFIG, OFFER
 
@@ -83,6 +83,24 @@ def test_the_settings_of_a_run_are_read_from_its_ledger() -> None:
     assert read_config(broker, CONFIG.name) is None
     create_run(broker, CONFIG.name, OFFER, "ada", timeout_s=60)
     assert read_config(broker, CONFIG.name) == CONFIG
+
+
+def test_who_was_removed_never_begins_a_deleted_run_anew() -> None:
+    """Whether nothing is there, or another run has begun under the name."""
+    broker = MemoryBroker()
+    topics = run_topics(CONFIG.name, CONFIG.partitions)
+    broker.admin().create(topics)
+    create_run(broker, CONFIG.name, OFFER, "ada", timeout_s=60)
+    start = read_ledger(broker, CONFIG.name).start
+    assert start is not None
+    check_same_run(broker, CONFIG.name, start)
+    broker.admin().delete([spec.name for spec in topics])
+    with pytest.raises(RunRefused, match="was deleted, there is none of that name"):
+        check_same_run(broker, CONFIG.name, start)
+    broker.admin().create(topics)
+    create_run(broker, CONFIG.name, OFFER, "bob", timeout_s=60)
+    with pytest.raises(RunRefused, match=r"was deleted, another .* has begun under its name"):
+        check_same_run(broker, CONFIG.name, start)
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import PREFIX, run_topics
 from driftline.config.diagnosis import Facts
 from driftline.config.rights import SERVER_GROUPS
-from driftline.errors import BrokerError
+from driftline.errors import BrokerError, RightMissing
 
 CONNECT_S = 3.0
 PROBE_S = 10.0
@@ -109,6 +109,8 @@ def clock_ahead_s(broker: Broker, now_s: Callable[[], float]) -> float:
             return _stamp(broker, topic, now_s)
         finally:
             admin.delete([topic])
+    except RightMissing:
+        raise BrokerError("that takes a topic, which this client may not make, use and delete") from None
     finally:
         admin.close()
 

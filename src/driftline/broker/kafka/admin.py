@@ -58,9 +58,7 @@ class KafkaAdmin:
     def topics(self, names: Iterable[str] | None = None, timeout_s: float | None = None) -> Mapping[str, int]:
         """See ``Admin.topics``; ``timeout_s`` replaces the request time-out."""
         deadline = self._deadline(timeout_s)
-        known: dict[str, dict[int, int]] = {}
-        for name in (None,) if names is None else names:
-            known |= self._leaders(deadline, name)
+        known = self._leaders(deadline) if names is None else self._leaders_of(names, deadline)
         return {name: len(leaders) for name, leaders in known.items()}
 
     def configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
@@ -141,7 +139,7 @@ class KafkaAdmin:
     def _until_led(self, specs: Mapping[str, TopicSpec], deadline: Deadline) -> None:
         """Wait until every partition has a leader, so that whoever comes next can use the topics at once."""
         while specs:
-            known = {name: leaders for spec in specs for name, leaders in self._leaders(deadline, spec).items()}
+            known = self._leaders_of(specs, deadline)
             for name in specs.keys() & known.keys():
                 _check_partitions(specs[name], len(known[name]))
             if specs.keys() <= {name for name, leaders in known.items() if min(leaders.values()) >= 0}:
@@ -166,6 +164,14 @@ class KafkaAdmin:
 
         needs = Right("Describe", "topic", topic)
         return self._retrying(ask, f"looking up the offsets of {topic}", deadline, needs)
+
+    def _leaders_of(self, names: Iterable[str], deadline: Deadline) -> dict[str, dict[int, int]]:
+        """As `_leaders`, of these topics; one that is not in the list of all is asked for by name: may it be seen?"""
+        everything = self._leaders(deadline)
+        found: dict[str, dict[int, int]] = {}
+        for name in names:
+            found |= {name: everything[name]} if name in everything else self._leaders(deadline, name)
+        return found
 
     def _leaders(self, deadline: Deadline, topic: str | None = None) -> dict[str, dict[int, int]]:
         """Of every topic, or one, if it is there: partition to the node that leads it, -1 while none does."""
