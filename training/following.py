@@ -56,11 +56,25 @@ def load_newest(broker: Broker, run: str, timeout_s: float) -> Version:
     """
     check_run_exists(broker, run)
     session = _Session()
+    return session.version_of(_read_newest(broker, run, session, timeout_s))
+
+
+def read_newest(broker: Broker, run: str, timeout_s: float) -> Model:
+    """Read the newest version of a run that exists, as one vector.
+
+    Raises:
+        WaitTimeout: no version is complete within the time.
+        IntegrityError: the log contradicts itself.
+    """
+    return _read_newest(broker, run, _Session(), timeout_s)
+
+
+def _read_newest(broker: Broker, run: str, session: "_Session", timeout_s: float) -> Model:
     with Running(broker, run, session, _MEMBER) as running:
         model = running.asking(session.settled, stop=threading.Event(), timeout_s=timeout_s, whom=session.waiting_for)
-        if model is None:
-            raise AssertionError("a reader's session does not finish")
-        return running.glance(lambda: session.version_of(model))
+    if model is None:
+        raise AssertionError("a reader's session does not finish")
+    return model
 
 
 def load_one(broker: Broker, run: str, version: int) -> Version:

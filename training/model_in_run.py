@@ -66,7 +66,7 @@ class ModelInRun:
         if model is not None:
             self._take(model)
             return
-        newest, ended = self._member.newest(), self._member.look().ended
+        newest, ended = self._member.last_model(), self._member.look().ended
         if newest is not None and newest.version > self.version:
             self._take(newest)
         self._base = None

@@ -18,6 +18,7 @@ from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Finish
+from driftline.training.following import read_newest
 from driftline.training.outcome import check_finish
 from driftline.training.reading import read_ledger
 from driftline.training.running import Running
@@ -84,6 +85,20 @@ class Participation:
     def newest(self) -> Model | None:
         """Return the newest complete version, whatever the rule says."""
         return self._running.glance(lambda: self._session.reader.follower.newest)
+
+    def last_model(self) -> Model | None:
+        """Return the newest version of a run that has ended; None if it ended before any was complete.
+
+        A session ends although the last parameters are still on their way, if that takes long: then they are read here.
+
+        Raises:
+            WaitTimeout: they are not there within the time.
+        """
+        newest, ended = self.newest(), self.look().ended
+        if ended is None or (newest is not None and newest.version >= ended.version):
+            return newest
+        log.info("reading version %d, with which the run has ended", ended.version)
+        return read_newest(self._broker, self._run, self._timeout_s)
 
     def startable(self) -> Model | None:
         """Return the version that a clock may be started on right now, if any."""

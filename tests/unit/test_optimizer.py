@@ -14,6 +14,7 @@ from torch import optim
 
 import driftline
 from driftline.errors import ConfigError, MemberRemoved, RunEnded, RunRefused, UsageError, WaitTimeout
+from driftline.training.commanding import stop_run
 from driftline.training.model_layout import describe, flatten_parameters
 from tests.unit.scripted import House, house, line, loss_of, step, together
 
@@ -141,6 +142,21 @@ def test_a_run_without_an_end_goes_on_with_the_next_script(home: House) -> None:
         step(second, opt)
         assert not opt.done
     assert home.ledger().ended is None
+
+
+def test_a_run_that_is_stopped_by_command(home: House) -> None:
+    """A run without an end has one then: the script's next step ends, with the last version loaded."""
+    model = line()
+    with home.optimizer(model) as opt:
+        step(model, opt)
+        stop_run(home.broker, "lines", "somebody", "enough", timeout_s=60)
+        step(model, opt)
+        assert opt.done
+        last = home.ledger().ended
+        assert last is not None
+        assert opt.version == last.version
+        with pytest.raises(RunEnded, match=r"has ended at version \d+ \(stopped by somebody: enough\)"):
+            step(model, opt)
 
 
 # -- what a run that exists decides ----------------------------------------------------------------------------------
@@ -389,3 +405,15 @@ def test_the_state_says_where_the_state_is(home: House) -> None:
                 opt.load_state_dict({**saved, "driftline": {**saved["driftline"], key: value}})
         with pytest.raises(UsageError, match=r"not the state of a driftline\.Optimizer"):
             opt.load_state_dict(optim.SGD(model.parameters(), lr=0.1).state_dict())
+
+
+def test_the_last_version_is_read_if_it_did_not_come_by_itself(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``done`` never means weights of another version: on a machine under load they may be late."""
+    model, late = line(), line(1)
+    with home.optimizer(model, steps=2) as opt:
+        while not opt.done:
+            step(model, opt)
+    monkeypatch.setattr("driftline.training.session.FINAL_MODEL_S", -1.0)
+    with home.optimizer(late) as opt:
+        assert (opt.done, opt.version) == (True, 2)
+        assert bits(late) == bits(model)
