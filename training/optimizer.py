@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 SETTLE_S = 10.0
 """Seconds that `close` waits for the ledger to decide on what is under way."""
 
-EXIT_SETTLE_S = 2.0
+EXIT_SETTLE_S = 1.0
 """The same at the end of the process."""
 
 
