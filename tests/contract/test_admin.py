@@ -73,3 +73,19 @@ def test_trimming_beyond_the_end_or_elsewhere_is_refused(lab: Lab) -> None:
         admin.trim(topic, {5: 0})
     with pytest.raises(TopicMissing):
         admin.trim(lab.unique("missing"), {0: 0})
+
+
+def test_settings_of_topics_can_be_read_back(lab: Lab) -> None:
+    admin, missing = lab.admin(), lab.unique("missing")
+    (ledger,) = [spec for spec in run_topics(lab.unique("run"), 1) if spec.name.endswith("ledger")]
+    admin.create([ledger])
+    assert ledger.config.items() <= admin.configs([ledger.name])[ledger.name].items()
+    assert admin.configs([]) == {}
+    with pytest.raises(TopicMissing):
+        admin.configs([missing])
+
+
+def test_topics_can_be_asked_for_by_name(lab: Lab) -> None:
+    topic, admin, missing = lab.topic(partitions=2), lab.admin(), lab.unique("missing")
+    assert admin.topics([topic, missing]) == {topic: 2}
+    assert admin.topics([]) == {}

@@ -157,7 +157,7 @@ def _about_rights(facts: Facts) -> list[Finding]:
     return [
         Finding(level, "rights", f"as {role} this client lacks: {', '.join(map(str, missing))}")
         if missing
-        else Finding(OK, "rights", f"this client has what a {role} needs")
+        else Finding(OK, "rights", f"this client has what the role {role} needs, as far as topics exist")
         for role, missing in lacking.items()
     ]
 
