@@ -6,6 +6,7 @@ its user, its folders, bash, and `/etc/kafka/docker/run`, which lets the code of
 Kafka jar, turn the environment into properties and format the storage.
 """
 
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -17,16 +18,17 @@ from driftline.broker.embedded.lockfile import KAFKA_VERSION
 from tests.compose.engine import Engine, check_programs, said
 
 PYTHON = "driftline-stand-in/python:bookworm"
-KAFKA = f"driftline-stand-in/kafka:{KAFKA_VERSION}"
 TRUST = "/etc/ssl/certs/ca-certificates.crt"
 BUILD_S = 3600.0
 
 _JAVA = "/opt/java/bin/java -XX:+UseSerialGC --sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED"
 _RUN = f"""#!/bin/bash
-set -e
+set -o noglob  # the star is Java's
 java="{_JAVA} -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp /opt/kafka/libs/*"
-$java kafka.docker.KafkaDockerWrapper setup --default-configs-dir /etc/kafka/docker \\
-    --mounted-configs-dir /mnt/shared/config --final-configs-dir /opt/kafka/config
+# Storage that is there already makes the code of the image fail behind everything else; its scripts let that pass.
+said=$($java kafka.docker.KafkaDockerWrapper setup --default-configs-dir /etc/kafka/docker \\
+    --mounted-configs-dir /mnt/shared/config --final-configs-dir /opt/kafka/config 2>&1) \\
+    || grep --quiet "already formatted" <<< "$said" || {{ echo "$said" >&2; exit 1; }}
 exec $java $KAFKA_HEAP_OPTS kafka.Kafka /opt/kafka/config/server.properties
 """
 _DOCKERFILE = """ARG BASE
@@ -41,6 +43,9 @@ USER appuser
 VOLUME ["/var/lib/kafka/data"]
 CMD ["/etc/kafka/docker/run"]
 """
+
+KAFKA = f"driftline-stand-in/kafka:{KAFKA_VERSION}-{hashlib.sha256((_RUN + _DOCKERFILE).encode()).hexdigest()[:8]}"
+"""Its tag changes with what it is made of, so that a kept one is never an old one."""
 
 
 def make_images(engine: Engine, folder: Path) -> None:

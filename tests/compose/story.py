@@ -174,7 +174,7 @@ def stopped(stack: Stack) -> None:
         check_codes(stack, 7)
         assert took_s < grace_s, "the engine waited for somebody"
         assert stack.status(LONG)["state"] == "running", "nobody has ended the run"
-        say(f"seven exit codes of 0 within {took_s:.1f} s")
+        say(f"exit codes of 0, all within {took_s:.1f} s")
     with step("docker compose down: the containers are removed, the volume is kept") as say:
         stack.compose("stop", "kafka")
         [kafka] = stack.containers("kafka")
