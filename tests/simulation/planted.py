@@ -296,11 +296,12 @@ class GivesUpUnreadDeltas(Evidence):
 
     def hear_tick(self, ticks_read: int) -> None:
         config = self._state.config
-        self.served_ticks += config is not None and all(
+        if config is not None and all(
             ticks_read - self.heard.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
             and self.applied.get(partition, -9) >= self._state.version - 2
             for partition in range(config.partitions)
-        )
+        ):
+            self._hear_served_tick()
 
 
 class HearsAnyRun(Evidence):

@@ -59,7 +59,7 @@ def test_every_seed_has_its_file() -> None:
 def test_models_with_buffers_are_among_the_seeds_of_every_mode() -> None:
     plans = [scenario(seed) for seed in range(SEEDS)]
     assert {plan.config.consistency.mode for plan in plans if plan.buffers} == set(MODES)
-    assert 40 <= sum(plan.buffers for plan in plans) <= 90
+    assert SEEDS // 5 <= sum(plan.buffers for plan in plans) <= 2 * SEEDS // 5
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4])
@@ -80,7 +80,7 @@ def test_a_seed_that_found_a_bug_passes(found: str) -> None:
 
 @pytest.mark.parametrize("found", FOUND_IN_OTHER_MODES)
 def test_a_seed_that_found_a_bug_in_its_own_mode_passes(found: str) -> None:
-    simulate(FOUND_IN_OTHER_MODES[found])
+    simulate(replace(scenario(FOUND_IN_OTHER_MODES[found]), stop_at=None))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4])
