@@ -82,7 +82,6 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
         Every partition has a live owner that reports a reading position at or behind the partition's end, as that was
         looked up after the last tick that counted. An owner that is behind says nothing about what is in the log.
         """
-        self.members_are_settled = False  # who was heard of long ago may be gone by now
         config = self._state.config
         if config is None or not self.ends:
             return

@@ -127,6 +127,7 @@ class HeardMembers:
 
     def forget_silent(self, ticks_read: int, patience: int) -> None:
         """Drop who is no live group and was not heard for so many ticks: to be unknown is to be silent."""
+        self.members_are_settled = False  # who was heard of long ago may be gone by now
         live = {(group.worker, group.incarnation) for group in self._state.groups.values()}
         self.heard = {
             member: tick for member, tick in self.heard.items() if member in live or ticks_read - tick < patience

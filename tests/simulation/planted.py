@@ -5,9 +5,7 @@ Each is a handful of overridden methods, and data to the test that runs them.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,79 +22,9 @@ from driftline.schemas.effects import Effect, Received, SendFailed
 from driftline.schemas.records import Delta, EvaluationReport, Event, LedgerRecord, StopRequest, TermStart, Version
 from driftline.schemas.tensors import is_finite
 from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
+from driftline.testing.simulation.scenario import Fault
 from driftline.training.session import WorkerSession
-
-
-@dataclass(frozen=True)
-class Planted:
-    """A planted bug.
-
-    Attributes:
-        breaks: number of the invariant in ``docs/simulation.md``.
-        cores: the state machines that have it.
-        faults: kinds that bring it out, instead of what a seed says.
-        crowd: three servers share one partition, an evaluator looks on, and the run is short.
-        buffers: every model has some.
-        stopped: somebody asks for the run's end.
-        seeds: so many seeds find it.
-    """
-
-    name: str
-    breaks: str
-    cores: Cores
-    faults: tuple[Fault, ...] | None = None
-    crowd: bool = False
-    buffers: bool = False
-    stopped: bool = False
-    seeds: int = 40
-
-    def plan(self, seed: int) -> Scenario:
-        """Draw a scenario in which this bug has a fair chance to show."""
-        plan = in_lock_step(scenario(seed, faults=self.faults))
-        if self.buffers:
-            plan = replace(plan, buffers=True)
-        if self.stopped:
-            plan = replace(plan, stop_at=300)
-        if self.faults is not None:
-            plan = replace(plan, fault_share=0.05)
-        if self.crowd:
-            config = replace(plan.config, partitions=1, steps=2)
-            plan = replace(plan, servers=3, evaluators=1, config=config)
-        return plan
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def server_with(
-    *,
-    coordinator: type[Coordinator] = Coordinator,
-    shards: type[ShardServer] = ShardServer,
-    evidence: type[Evidence] | None = None,
-    chain: type[Chain] | None = None,
-) -> Callable[[str, bytes, random.Random], Server]:
-    def make(name: str, incarnation: bytes, rng: random.Random) -> Server:
-        server = Server(name, incarnation, rng)
-        server.shards = shards(name, incarnation, server.state)
-        candidate = coordinator if evidence is None else _hearing(coordinator, evidence)
-        server.coordinator = candidate(name, incarnation, server.state, rng)
-        if chain is not None:
-            server.state.chain = chain()
-        return server
-
-    return make
-
-
-def _hearing(coordinator: type[Coordinator], evidence: type[Evidence]) -> type[Coordinator]:
-    class Hearing(coordinator):  # type: ignore[valid-type, misc]
-        def on_assigned(self) -> list[Effect]:
-            effects: list[Effect] = super().on_assigned()
-            self.evidence = evidence(self._state)
-            return effects
-
-    return Hearing
-
+from tests.simulation.planting import Planted, server_with
 
 # -- the ledger ------------------------------------------------------------------------------------------------------
 

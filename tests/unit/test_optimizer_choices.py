@@ -1,0 +1,97 @@
+"""What a script may choose of a run, and what it hears when it chooses what cannot be."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import optim
+
+import driftline
+from driftline.errors import ConfigError, RunRefused, UsageError
+from tests.unit.scripted import House, house, line, step, together
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    """Give a server and a broker in memory."""
+    with house() as one:
+        yield one
+
+
+def test_a_script_takes_over_what_it_did_not_choose(home: House) -> None:
+    """Mode, end and partitions of a run need not be repeated; what was chosen must agree, and so must the rule."""
+    with home.optimizer(line(), mode="ssp", staleness=3, steps=50, partitions=2):
+        with home.optimizer(line(), worker="bob"):
+            assert set(home.ledger().totals.contributions) == set()
+        with home.optimizer(line(), worker="bob", steps=50):
+            pass
+        with pytest.raises(RunRefused, match=r"staleness: 1 here, 3 in the run\n  steps: 60 here, 50 in the run"):
+            home.optimizer(line(), worker="bob", mode="ssp", steps=60, staleness=1)
+        other = line()
+        with pytest.raises(RunRefused, match=r"lr: 0.2 here, 0.1 in the run"):
+            home.optimizer(other, optim.SGD(other.parameters(), lr=0.2), worker="bob")
+        with pytest.raises(RunRefused, match=r"weight: shape \(2, 2\) here, \(1, 3\) in the run"):
+            home.optimizer(torch.nn.Linear(2, 2), worker="bob")
+
+
+def test_two_scripts_that_start_at_once_agree_on_the_one_that_was_first(home: House) -> None:
+    """Only one of them chose anything; whichever proposal becomes the run, both train."""
+
+    def plain(name: str) -> int:
+        model = line()
+        with home.optimizer(model, worker=name) as opt:
+            step(model, opt)
+            return opt.version
+
+    assert min(together(*(lambda name=name: plain(name) for name in ("ada", "bob", "cem")))) >= 1
+
+
+def test_settings_that_cannot_be_are_refused_together(home: House) -> None:
+    """By the names that a script writes."""
+    with pytest.raises(ConfigError) as refused:
+        home.optimizer(line(), workers=0, staleness=-1, mode="bsp")
+    assert sorted(one.partition(":")[0] for one in refused.value.problems) == ["mode", "staleness", "workers"]
+    with pytest.raises(ConfigError, match="stalenes: there is no such setting"):
+        home.optimizer(line(), stalenes=1)
+    with pytest.raises(ConfigError, match="epochs: how many samples a script reads is not known here; give steps"):
+        home.optimizer(line(), epochs=1)
+    with pytest.raises(ConfigError, match=r"schedule: 'script' is not there yet: learning rates follow"):
+        home.optimizer(line(), schedule="script")
+    with pytest.raises(ConfigError, match="local_steps: 4, but a script makes its own steps"):
+        home.optimizer(line(), local_steps=4)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("localhost:9092/lines", "does not begin with kafka://"),
+        ("kafka://localhost:9092", "names no run"),
+        ("kafka://localhost:9092/a/b", "run name 'a/b' is not usable"),
+        ("kafka://me:secret@localhost:9092/a", "names and passwords do not belong into it"),
+        (None, "does not begin with kafka://"),
+    ],
+)
+def test_addresses_that_cannot_be(home: House, url: str, said: str) -> None:
+    """The message names the way out, and no password."""
+    model = line()
+    with pytest.raises(UsageError, match=said) as refused:
+        driftline.Optimizer(optim.SGD(model.parameters(), lr=0.1), model, url, broker=home.broker)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_name_from_the_environment(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument goes before it; it is no misspelling of DRIFTLINE_WORKERS."""
+    monkeypatch.setenv("DRIFTLINE_WORKER", "eve")
+    with home.optimizer(line(), worker=None) as opt:
+        assert opt.worker == "eve"
+        with home.optimizer(line(), worker="bob") as other:
+            assert other.worker == "bob"
+
+
+def test_arguments_in_the_wrong_place(home: House) -> None:
+    """Say what to write instead."""
+    model = line()
+    with pytest.raises(UsageError, match="the first argument is a generator, not a torch optimizer; write driftline"):
+        driftline.Optimizer(model.parameters(), model, "kafka://h:1/r", broker=home.broker)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"the model is a generator, not a torch\.nn\.Module"):
+        home.optimizer(model.parameters(), optim.SGD(model.parameters(), lr=0.1))  # type: ignore[arg-type]
