@@ -25,6 +25,8 @@ AWAY = {
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._WAIT_COORD,
+    # Only some of the brokers answered a question that goes to several: a starved Kafka does that.
+    KafkaError._PARTIAL,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
     # A partition whose leader is just being chosen: a new topic, or a fail-over. librdkafka marks none as retriable.
