@@ -44,7 +44,7 @@ opt = driftline.Optimizer(torch.optim.AdamW(model.parameters(), lr=3e-3), model,
 with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(
         folder,
-        num_train_epochs=2,
+        num_train_epochs=4,
         per_device_train_batch_size=32,
         lr_scheduler_type="constant",  # the run's own schedule is a setting of the Optimizer
         max_grad_norm=1.0,

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka.errors import Faults, translated, undelivered
-from driftline.errors import BrokerError, BrokerUnreachable, ConfigError, DeliveryFailed, TopicMissing
+from driftline.errors import BrokerError, BrokerUnreachable, ConfigError, DeliveryFailed, RightMissing, TopicMissing
 
 _SECRET = "correct-horse-battery"  # noqa: S105 - the test looks for it where it must not be
 _ADDRESS = "localhost:9092"
@@ -89,7 +89,7 @@ def test_errors_of_librdkafka_become_ours() -> None:
     codes = {
         KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
         KafkaError._ALL_BROKERS_DOWN: BrokerUnreachable,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED: BrokerError,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED: RightMissing,
         KafkaError.INVALID_CONFIG: BrokerError,
     }
     for code, kind in codes.items():
