@@ -3,7 +3,8 @@
 import pytest
 
 from driftline.testing.simulation.simulate import SimulationFailure, simulate
-from tests.simulation.planted import PLANTED, Planted
+from tests.simulation.planted import PLANTED
+from tests.simulation.planting import Planted
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=str)

@@ -12,7 +12,8 @@ from driftline.testing.simulation.__main__ import main
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Scenario
 from driftline.testing.simulation.simulate import Report, SimulationFailure, simulate
-from tests.simulation.planted import NeverPublishes, server_with
+from tests.simulation.planted import NeverPublishes
+from tests.simulation.planting import server_with
 
 
 def test_a_seed_gives_the_same_events_again() -> None:
