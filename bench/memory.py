@@ -1,7 +1,7 @@
 """What a server holds in memory, over what it cannot do without: masters, moments, and deltas that are not yet applied.
 
 25 million parameters of AdamW, so 300 MB of state, and the deltas of one clock a worker. Resident memory is the highest
-that the process ever had, less what it had before it owned anything, which is given beside it.
+that the process ever had, all of it; what it had before it owned anything is given beside it.
 """
 
 import time

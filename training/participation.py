@@ -42,6 +42,14 @@ class Left:
     undelivered: int
     unsettled: int
 
+    def __str__(self) -> str:
+        """Name what there is, and nothing that there is not; empty if nothing is left."""
+        parts = (
+            (self.undelivered, "records that Kafka has not acknowledged"),
+            (self.unsettled, "contributions that the ledger has not decided on"),
+        )
+        return " and ".join(f"{count} {words}" for count, words in parts if count)
+
 
 class Participation:
     """One worker of a run, from `join` to `close`.
@@ -225,12 +233,6 @@ def leave(member: Participation, using: ExitStack, pid: int, settle_s: float) ->
         left = member.close(settle_s)
     finally:
         using.close()
-    if left.undelivered or left.unsettled:
-        log.error(
-            "worker %s leaves with %d records that Kafka has not acknowledged and %d contributions that the ledger has "
-            "not decided on",
-            member.worker,
-            left.undelivered,
-            left.unsettled,
-        )
+    if str(left):
+        log.error("worker %s leaves with %s", member.worker, left)
     return left.undelivered

@@ -15,6 +15,7 @@ from torch import optim
 from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError, WaitTimeout
 from driftline.training.commanding import stop_run
 from driftline.training.model_layout import describe, flatten_parameters
+from driftline.training.participation import Left
 from tests.unit.scripted import House, house, line, loss_of, step, together
 
 
@@ -156,6 +157,13 @@ def test_a_run_that_is_stopped_by_command(home: House) -> None:
         assert opt.version == last.version
         with pytest.raises(RunEnded, match=r"has ended at version \d+ \(stopped by somebody: enough\)"):
             step(model, opt)
+
+
+def test_a_worker_that_leaves_names_what_is_left_and_nothing_else() -> None:
+    """An undecided contribution is no undelivered record: it is in the log, and may still be used."""
+    assert str(Left(0, 0)) == ""
+    assert str(Left(0, 1)) == "1 contributions that the ledger has not decided on"
+    assert str(Left(2, 1)).startswith("2 records that Kafka has not acknowledged and 1 ")
 
 
 # -- waiting ---------------------------------------------------------------------------------------------------------
