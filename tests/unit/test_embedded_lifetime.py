@@ -33,6 +33,9 @@ if (here / "fails").exists():
     sys.exit("FATAL: this JVM does not want to")
 if (here / "stubborn").exists():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if (here / "slow").exists():
+    signal.signal(signal.SIGTERM, lambda *_: (time.sleep(2), os._exit(0)))
+voters = [int(voter.partition("@")[0]) for voter in told["controller.quorum.voters"].split(",")]
 if any(word.startswith("-XX:AOTCache=") for word in sys.argv) and (here / "cache-refused").exists():
     print("[0.003s][error  ][aot] Unable to map shared spaces", flush=True)
 for word in sys.argv:
@@ -43,7 +46,8 @@ while True:
     connection, _ = server.accept()
     with connection:
         if connection.recv(1024) and not (here / "mute").exists():
-            body = struct.pack(">iiih1sihii", 7, 1, 1, 1, b"h", 9092, -1, 1, 0)
+            nodes = b"".join(struct.pack(">ih1sih", voter, 1, b"h", 9092, -1) for voter in voters)
+            body = struct.pack(">ii", 7, len(voters)) + nodes + struct.pack(">ii", 1, 0)
             connection.sendall(struct.pack(">i", len(body)) + body)
 """
 

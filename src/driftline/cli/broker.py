@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from driftline.broker.embedded import BrokerStatus, EmbeddedBroker
+    from driftline.broker.embedded import EmbeddedBroker, NodeStatus
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -38,6 +38,15 @@ def _port_option(command: Command) -> Command:
         "--port",
         type=click.IntRange(1, 65535),
         help="Port for clients. Default: a free one, chosen once and kept.",
+    )(command)
+
+
+def _nodes_option(command: Command) -> Command:
+    return click.option(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="Nodes of a new broker: 1, 3, 5 or 7. Default: as many as it was made with; 1 for a new one.",
     )(command)
 
 
@@ -68,15 +77,16 @@ def broker() -> None:
 @broker.command(short_help="Start it in the background, or find it running.", epilog="Example: driftline broker start")
 @_home_option
 @_port_option
+@_nodes_option
 @_timeout_option(120.0, "How long the start may take; a first download is not counted.")
-def start(home: Path, port: int | None, timeout_s: float) -> None:
+def start(home: Path, port: int | None, nodes: int | None, timeout_s: float) -> None:
     """Start the broker in the background, or find it running; it runs until `stop`.
 
-    Prints the bootstrap servers once it answers.
+    Nodes of it that do not run are started, and the others left alone. Prints the bootstrap servers once it answers.
     """
     from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - keeps --help fast
 
-    click.echo(EmbeddedBroker(home, keep=True, port=port, report=_report).start(timeout_s))
+    click.echo(EmbeddedBroker(home, keep=True, port=port, nodes=nodes, report=_report).start(timeout_s))
 
 
 @broker.command(epilog="Example: driftline broker stop")
@@ -93,31 +103,47 @@ def stop(home: Path, timeout_s: float) -> None:
 @_home_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(home: Path, *, as_json: bool) -> None:
-    """Show whether the broker runs, and where."""
+    """Show whether the broker runs, and where; of several nodes, each."""
     from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - keeps --help fast
 
-    fields = _fields(EmbeddedBroker(home).status())
+    seen = EmbeddedBroker(home).status()
     if as_json:
-        click.echo(json.dumps(fields))
+        click.echo(json.dumps(dataclasses.asdict(seen), default=str))
         return
-    for name, value in fields.items():
-        click.echo(f"{name:18} {'-' if value is None else value}")
+    for field in dataclasses.fields(seen):
+        value = getattr(seen, field.name)
+        if field.name != "nodes":
+            click.echo(f"{field.name:18} {'-' if value is None else value}")
+    for node in seen.nodes if len(seen.nodes) > 1 else ():
+        click.echo(_line_of(node))
 
 
-def _fields(seen: "BrokerStatus") -> dict[str, object]:
-    fields = dataclasses.asdict(seen)
-    return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
+def _line_of(node: "NodeStatus") -> str:
+    pid = f"pid {node.pid}" if node.running else ""
+    words = f"{f'node {node.node}':18} {node.state:9} {node.address:16} {pid:12} {'controller' * node.controller}"
+    return words.rstrip()
+
+
+@broker.command(epilog="Example: driftline broker kill 2")
+@click.argument("node", type=int)
+@_home_option
+def kill(node: int, home: Path) -> None:
+    """End the process of NODE as a crash would (SIGKILL), to see what follows; `start` brings it back."""
+    from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - keeps --help fast
+
+    _report(f"node {node} is killed" if EmbeddedBroker(home).kill(node) else f"node {node} was not running")
 
 
 @broker.command(short_help="Run it in the foreground, until Ctrl-C or SIGTERM.", epilog="Example: driftline broker run")
 @_home_option
 @_port_option
+@_nodes_option
 @_timeout_option(120.0, "How long the start may take; a first download is not counted.")
-def run(home: Path, port: int | None, timeout_s: float) -> None:
+def run(home: Path, port: int | None, nodes: int | None, timeout_s: float) -> None:
     """Run the broker until Ctrl-C (exit code 130) or SIGTERM (0); it ends with this process, however that ends."""
     from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - keeps --help fast
 
-    kafka = EmbeddedBroker(home, port=port, report=_report)
+    kafka = EmbeddedBroker(home, port=port, nodes=nodes, report=_report)
     with _terminate_means_exit():
         try:
             click.echo(kafka.start(timeout_s))

@@ -6,8 +6,8 @@ JVM, writes the process id file and turns into the JVM itself: the id never chan
 running JVM has no id file or no watchdog.
 
 The watchdog asks twice a second: does anybody hold the users' lock (the kernel drops it for the dead), does the file
-that says "keep running" exist, is the broker's folder still there? It also bounds the log. It holds the users' lock
-while the JVM ends, so a new user waits for the old JVM to be gone.
+that says "keep running" exist, is the broker's folder still there? It also bounds the log. It holds the ending lock
+while the JVM ends, shared with the watchdogs of other nodes, so that all end at once and a new user waits for them.
 """
 
 import contextlib
@@ -60,10 +60,13 @@ def _write_id(spec: dict[str, str], pid: int) -> None:
 
 
 def _watch(jvm: int, spec: dict[str, str]) -> None:
-    users = os.open(spec["users_lock"], os.O_RDWR | os.O_CREAT, 0o666)
+    users, ending = (os.open(spec[lock], os.O_RDWR | os.O_CREAT, 0o666) for lock in ("users_lock", "ending_lock"))
     while os.getppid() == jvm:
         _bound(spec["log"])
         if not os.path.isdir(spec["folder"]) or (_take(users) and not _kept(users, spec["keep_file"])):  # noqa: PTH112
+            # In this order: who becomes a user from here on finds the ending lock taken.
+            fcntl.flock(ending, fcntl.LOCK_SH)
+            fcntl.flock(users, fcntl.LOCK_UN)
             _end(jvm)
             return
         time.sleep(_POLL_S)

@@ -6,19 +6,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from driftline.broker.embedded import aot, state
+from driftline.broker.embedded import state
 from driftline.broker.embedded.address import settle
+from driftline.broker.embedded.ending import end
 from driftline.broker.embedded.filelock import FileLock
 from driftline.broker.embedded.jars import ensure_jars
-from driftline.broker.embedded.lockfile import KAFKA_VERSION
 from driftline.broker.embedded.node import Node
+from driftline.broker.embedded.number import check_number, refuse_other_number
 from driftline.broker.embedded.paths import Layout, make_dir
-from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.prepare import prepare_later
 from driftline.broker.embedded.properties import Listener
 from driftline.broker.embedded.report import Report, quiet
+from driftline.broker.embedded.starting import Starter
 from driftline.broker.embedded.status import BrokerStatus, look
-from driftline.errors import EmbeddedBrokerError
+from driftline.errors import EmbeddedBrokerError, UsageError
 
 START_TIMEOUT_S = 120.0
 """A start takes seconds, but a machine that is busy with other things can make it a minute."""
@@ -28,7 +29,7 @@ _PORT_WAIT_S = 5.0
 
 
 class EmbeddedBroker:
-    """One single-node Kafka for each home, shared by all processes that use that home.
+    """One Kafka for each home, of one node or several, shared by all processes that use that home.
 
     By default the broker lives as long as somebody uses it: whoever called ``start`` and neither called ``release``
     nor died. With ``keep`` it runs on until ``stop``. As a context manager it starts and releases.
@@ -36,11 +37,16 @@ class EmbeddedBroker:
     Args:
         home: ``$DRIFTLINE_HOME``; the broker's state lies in its subfolder ``broker``.
         keep: let it run on when nobody uses it.
-        port: the clients' port; chosen once and kept by default.
+        port: the clients' port of its first node; chosen once and kept by default.
+        nodes: how many nodes a new broker has: an odd number. An existing one has as many as it was made with, which
+            is what None takes; None makes one of one node.
         prepare: after a stop, have the ahead-of-time cache made in the background if there is none.
         report: told what is waited for: downloads, other processes.
         listeners: more addresses for clients, for example one with TLS.
         properties: settings of Kafka that are added, or replace one of ours.
+
+    Raises:
+        UsageError: no broker can have that number of nodes.
     """
 
     def __init__(
@@ -49,32 +55,39 @@ class EmbeddedBroker:
         *,
         keep: bool = False,
         port: int | None = None,
+        nodes: int | None = None,
         prepare: bool = True,
         report: Report = quiet,
         listeners: Sequence[Listener] = (),
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home
-        self._listeners, self._properties = listeners, properties
+        self._wanted = None if nodes is None else check_number(nodes)
+        self._listeners, self._properties = listeners, properties or {}
         self._keep, self._port, self._prepare_later, self._report = keep, port, prepare, report
         self._layout = Layout.of(home)
         self._users = FileLock(self._layout.users_lock)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> str:
-        """Start the broker, or find it running; returns its bootstrap servers once it answers metadata requests.
+        """Start the broker, or find it running; starts those of its nodes that do not run.
 
         Args:
             timeout_s: bound of the start itself; a first download is not counted.
 
+        Returns:
+            Its bootstrap servers, once every node answers metadata requests and knows the others.
+
         Raises:
             EmbeddedBrokerError: it did not start; says why and what to do.
+            UsageError: the broker of this home has another number of nodes than was asked for.
         """
+        refuse_other_number(self.home, self.nodes, self._wanted)
         make_dir(self._layout.root, "the broker's state")
-        if not self.status().running:
+        if not self.nodes or not all(node.running() for node in self._nodes()):
             ensure_jars(self._report)
         deadline_s = time.monotonic() + timeout_s
         with self._change(deadline_s):
-            self._users.acquire(deadline_s, "the old broker to end", shared=True, report=self._report)
+            self._become_user(deadline_s)
             try:
                 cluster = self._start(deadline_s)
                 if self._keep:
@@ -107,7 +120,7 @@ class EmbeddedBroker:
         if not self._users.held:
             return
         if not self._layout.root.exists():
-            # Somebody removed the home; the broker's watchdog sees that too and ends it.
+            # Somebody removed the home; the broker's watchdogs see that too and end it.
             self._users.release()
             return
         with self._change(time.monotonic() + timeout_s):
@@ -115,18 +128,51 @@ class EmbeddedBroker:
                 self._end(timeout_s)
             self._users.release()
 
-    def kill(self) -> None:
-        """End the broker's process as a crash would; ``start`` brings it back on the same data and address."""
-        for node in self._nodes():
-            node.kill()
+    def kill(self, node: int | None = None) -> bool:
+        """End a node's process as a crash would, or those of all; False if none was running.
+
+        ``start`` and ``revive`` bring it back on the same data and address.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        killed = [one.kill() for one in (self._nodes() if node is None else [self._node(node)])]
+        return any(killed)
+
+    def revive(self, node: int, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start a node that does not run, and none of the others.
+
+        Returns once the node and those that run know each other. While fewer than a majority of the nodes run, there is
+        nothing to take part in: then it returns as soon as the node's process is there.
+
+        Raises:
+            EmbeddedBrokerError: it did not start; says why and what to do.
+            UsageError: there is no such node.
+        """
+        self._node(node)
+        ensure_jars(self._report)
+        deadline_s = time.monotonic() + timeout_s
+        with self._change(deadline_s):
+            self._settle_addresses([node])
+            nodes = self._nodes()
+            wanted = [one for one in nodes if one.address.node_id == node or one.running()]
+            if 2 * len(wanted) > len(nodes):
+                self._starter().bring_up(wanted, deadline_s)
+            else:
+                self._starter().launch([one for one in wanted if not one.running()])
 
     def status(self) -> BrokerStatus:
         """Look, and change nothing."""
         return look(self.home, self._layout)
 
     @property
+    def nodes(self) -> tuple[int, ...]:
+        """Numbers of its nodes; none before the first start."""
+        return tuple(node.address.node_id for node in self._nodes())
+
+    @property
     def bootstrap_servers(self) -> str:
-        """Address for clients.
+        """Addresses for clients.
 
         Raises:
             EmbeddedBrokerError: no broker was ever started here.
@@ -145,14 +191,19 @@ class EmbeddedBroker:
     ) -> None:
         self.release()
 
+    def _become_user(self, deadline_s: float) -> None:
+        self._users.acquire(deadline_s, "the old broker to end", shared=True, report=self._report)
+        # Who waits here is a user already, so no further node decides to end.
+        with FileLock(self._layout.ending_lock) as ending:
+            ending.acquire(deadline_s, "the old broker to end", report=self._report)
+
     def _end(self, timeout_s: float) -> bool:
         nodes = self._nodes()
-        ended = [launch for node in nodes if (launch := node.running())]
-        for node in nodes:
-            node.terminate(timeout_s)
-        if self._prepare_later and any(not launch.aot for launch in ended):
+        aot = [launch.aot for node in nodes if (launch := node.running())]
+        ended = end(nodes, timeout_s)
+        if self._prepare_later and not all(aot):
             prepare_later()
-        return bool(ended)
+        return ended
 
     def _change(self, deadline_s: float) -> FileLock:
         waiting_for = f"another process that starts or stops the broker of {self.home}"
@@ -162,46 +213,48 @@ class EmbeddedBroker:
         cluster = state.load_cluster(self._layout.cluster_file)
         return [Node(self._layout, cluster, address) for address in cluster.nodes] if cluster else []
 
+    def _node(self, number: int) -> Node:
+        for node in self._nodes():
+            if node.address.node_id == number:
+                return node
+        known = ", ".join(map(str, self.nodes)) or "none: it was never started"
+        raise UsageError(f"the broker of {self.home} has no node {number}; its nodes are {known}")
+
     def _start(self, deadline_s: float) -> state.Cluster:
-        cluster = state.load_cluster(self._layout.cluster_file) or state.new_cluster(broker_port=self._port)
-        node = Node(self._layout, cluster, cluster.nodes[0])
-        if launch := node.running():
-            self._refuse_other_port(cluster.nodes[0].broker_port)
-            if node.wait_ready(launch, deadline_s):
-                return cluster
-        patience_s = _PORT_WAIT_S if node.died() else 0.0
-        address = settle(node.address, self._port, patience_s, may_move=self._may_move, report=self._report)
-        cluster = state.with_node(cluster, address)
-        state.save_cluster(self._layout.cluster_file, cluster)
-        node = Node(self._layout, cluster, address)
-        try:
-            self._launch(node, deadline_s)
-        except BaseException:
-            node.terminate(timeout_s=1.0)
-            raise
+        if not self._layout.cluster_file.exists():
+            state.save_cluster(self._layout.cluster_file, state.new_cluster(self._wanted or 1, self._port))
+        refuse_other_number(self.home, self.nodes, self._wanted)
+        cluster = self._settle_addresses(self.nodes)
+        self._starter().bring_up(self._nodes(), deadline_s)
         return cluster
 
-    def _launch(self, node: Node, deadline_s: float) -> None:
-        class_path = ensure_jars(self._report)
-        self._report(f"starting Apache Kafka {KAFKA_VERSION} at {HOST}:{node.address.broker_port}")
-        cache = aot.find(class_path)
-        node.prepare(class_path, aot.options(cache), self._properties, self._listeners)
-        launch = node.launch(class_path, aot.options(cache), aot=cache is not None)
-        ready = node.wait_ready(launch, deadline_s)
-        if cache and not ready:
-            # The cache is the one part that is not needed: without it the failure is gone, or is explained by the log.
-            self._drop(cache, "the broker ended while it started with it")
-            ready = node.wait_ready(node.launch(class_path, [], aot=False), deadline_s)
-        elif cache and node.refused_cache():
-            self._drop(cache, "the JVM refused it")
-            node.note_without_cache(launch)
-        if ready:
-            return
-        raise EmbeddedBrokerError(f"the broker ended while it started.{node.log_tail()}")
+    def _starter(self) -> Starter:
+        return Starter(lambda: ensure_jars(self._report), self._properties, self._listeners, self._report)
 
-    def _drop(self, cache: Path, reason: str) -> None:
-        self._report(f"the ahead-of-time cache is dropped, {reason}; another one will be made")
-        aot.drop(cache)
+    def _settle_addresses(self, wanted: Sequence[int]) -> state.Cluster:
+        """See to it that those of the nodes that do not run can be started at their addresses, or at new ones."""
+        nodes = self._nodes()
+        cluster = nodes[0].cluster
+        if nodes[0].running():
+            self._refuse_other_port(cluster.nodes[0].broker_port)
+        peers_run = any(node.running() for node in nodes)
+        for node in nodes:
+            if node.address.node_id in wanted and not node.running():
+                cluster = state.with_node(cluster, self._settled(node, cluster, peers_run=peers_run))
+        state.save_cluster(self._layout.cluster_file, cluster)
+        return cluster
+
+    def _settled(self, node: Node, cluster: state.Cluster, *, peers_run: bool) -> state.NodeAddress:
+        others = state.ports_of(one for one in cluster.nodes if one.node_id != node.address.node_id)
+        return settle(
+            node.address,
+            self._port if node.address.node_id == 1 else None,
+            _PORT_WAIT_S if node.died() else 0.0,
+            may_move=self._may_move,
+            report=self._report,
+            others=others,
+            peers_run=peers_run,
+        )
 
     def _refuse_other_port(self, port: int) -> None:
         if self._port not in (None, port):

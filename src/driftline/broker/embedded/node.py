@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +41,11 @@ class Node:
         self.data = self.folder / DATA_DIR
         self._id_file = self.folder / "process.json"
 
+    @property
+    def title(self) -> str:
+        """What a message calls it."""
+        return "the broker" if len(self.cluster.nodes) == 1 else f"node {self.address.node_id} of the broker"
+
     def running(self) -> Launch | None:
         """Return the launch whose process lives, None if there is none."""
         launch = load_launch(self._id_file)
@@ -51,15 +56,15 @@ class Node:
         return self._id_file.exists() and self.running() is None
 
     def condition(self) -> str:
-        """Return ``ready``, ``starting``, ``died`` or ``stopped``."""
+        """Return ``ready`` (it answers, and takes part), ``starting``, ``died`` or ``stopped``."""
         if self.running():
-            return "ready" if self.is_ready() else "starting"
+            return "ready" if self.is_ready({self.address.node_id}) else "starting"
         return "died" if self.died() else "stopped"
 
-    def is_ready(self) -> bool:
-        """Whether the node answers a metadata request and knows every node of the cluster and a controller."""
+    def is_ready(self, nodes: Collection[int]) -> bool:
+        """Whether the node answers a metadata request and knows these nodes and a controller."""
         seen = ask_metadata(HOST, self.address.broker_port, _PROBE_TIMEOUT_S)
-        return seen is not None and seen.nodes >= {n.node_id for n in self.cluster.nodes} and seen.controller_id >= 0
+        return seen is not None and seen.nodes >= set(nodes) and seen.controller_id >= 0
 
     def prepare(
         self,
@@ -107,6 +112,7 @@ class Node:
             "log": str(self.log),
             "id_file": str(self._id_file),
             "users_lock": str(self.layout.users_lock),
+            "ending_lock": str(self.layout.ending_lock),
             "keep_file": str(self.layout.keep_file),
             "token": token,
             "aot": aot,
@@ -131,23 +137,6 @@ class Node:
             shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
             self.log.write_bytes(b"")
 
-    def wait_ready(self, launch: Launch, deadline_s: float) -> bool:
-        """Wait until the node is ready; False if its process died first.
-
-        Raises:
-            EmbeddedBrokerError: ``deadline_s`` passed on the monotonic clock.
-        """
-        while not self.is_ready():
-            if not process.is_running(launch):
-                return False
-            if time.monotonic() >= deadline_s:
-                raise EmbeddedBrokerError(
-                    f"the broker (process {launch.pid}) did not answer a metadata request at "
-                    f"{HOST}:{self.address.broker_port} in time.{self.log_tail()}"
-                )
-            time.sleep(_POLL_S)
-        return True
-
     def refused_cache(self) -> bool:
         """Whether the JVM said that it cannot use its ahead-of-time cache; it then runs on without."""
         try:
@@ -160,19 +149,14 @@ class Node:
         """Record that the process of ``launch`` runs without an ahead-of-time cache."""
         save_launch(self._id_file, replace(launch, aot=False))
 
-    def terminate(self, timeout_s: float) -> bool:
-        """End the node's process: politely, and after ``timeout_s`` seconds at once; False if it was not running.
-
-        Raises:
-            EmbeddedBrokerError: even SIGKILL did not end it.
-        """
-        launch = self.running()
-        if launch:
+    def ask_to_end(self) -> None:
+        """SIGTERM the node's process, if there is one."""
+        if launch := self.running():
             process.send(launch, signal.SIGTERM)
-            if not _gone(launch, timeout_s):
-                self.kill()
+
+    def forget(self) -> None:
+        """Note that the node was stopped, so that nobody takes it for dead."""
         self._id_file.unlink(missing_ok=True)
-        return launch is not None
 
     def kill(self) -> bool:
         """SIGKILL the node's process, as a crash would, and leave everything as it lies; False if it was not running.

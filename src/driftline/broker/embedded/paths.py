@@ -82,6 +82,11 @@ class Layout:
         return self.root / "users.lock"
 
     @property
+    def ending_lock(self) -> Path:
+        """Held, shared, by every watchdog whose node ends because nobody uses the broker."""
+        return self.root / "ending.lock"
+
+    @property
     def keep_file(self) -> Path:
         """While it is there, the broker runs on without users."""
         return self.root / "keep"

@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from driftline.broker.embedded import aot
+from driftline.broker.embedded.ending import end
 from driftline.broker.embedded.filelock import FileLock
 from driftline.broker.embedded.jars import ensure_jars
 from driftline.broker.embedded.node import Node
 from driftline.broker.embedded.paths import Layout, make_dir
 from driftline.broker.embedded.rehearsal import rehearse
 from driftline.broker.embedded.report import Report, quiet
+from driftline.broker.embedded.starting import await_ready
 from driftline.broker.embedded.state import new_cluster, save_cluster
 from driftline.errors import EmbeddedBrokerError
 
@@ -75,10 +77,10 @@ def _train(folder: Path, class_path: Sequence[Path], output: Path) -> None:
         try:
             node.prepare(class_path, [])
             launch = node.launch(class_path, [f"-XX:AOTCacheOutput={output}"], aot=False)
-            if node.wait_ready(launch, time.monotonic() + _READY_TIMEOUT_S):
+            if not await_ready({node: launch}, time.monotonic() + _READY_TIMEOUT_S):
                 rehearse(cluster.bootstrap_servers)
         finally:
-            node.terminate(_ASSEMBLY_TIMEOUT_S)
+            end([node], _ASSEMBLY_TIMEOUT_S)
     if not output.exists():
         raise EmbeddedBrokerError(f"the JVM wrote no ahead-of-time cache.{node.log_tail()}")
 

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,11 @@ def choose_ports(node_id: int, taken: set[int], broker_port: int | None = None) 
     """Choose free ports for one node; ``broker_port``, if given, is taken as it is."""
     broker = ports.choose(taken) if broker_port is None else broker_port
     return NodeAddress(node_id, broker, ports.choose(taken | {broker}))
+
+
+def ports_of(nodes: Iterable[NodeAddress]) -> set[int]:
+    """Return every port that these nodes listen on."""
+    return {port for node in nodes for port in (node.broker_port, node.controller_port)}
 
 
 def with_node(cluster: Cluster, node: NodeAddress) -> Cluster:

@@ -1,0 +1,211 @@
+"""A broker of three nodes, with the small program of test_embedded_lifetime in the JVMs' place."""
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from driftline.broker.embedded import EmbeddedBroker, address, ending, ports, process, state
+from driftline.broker.embedded.number import MAX_NODES, check_number
+from driftline.broker.embedded.state import load_launch
+from driftline.errors import EmbeddedBrokerError, UsageError
+from tests.unit.test_embedded_lifetime import address_of, fake, home, until, user
+
+__all__ = ["fake", "home"]
+
+
+def make(home: Path, nodes: int | None = 3, *, port: int | None = None) -> EmbeddedBroker:
+    """Return a broker that makes no cache afterwards."""
+    return EmbeddedBroker(home, nodes=nodes, port=port, prepare=False)
+
+
+def states(broker: EmbeddedBroker) -> list[str]:
+    """Return what its nodes are, in order."""
+    return [node.state for node in broker.status().nodes]
+
+
+def no() -> bool:
+    """Refuse to move."""
+    return False
+
+
+def test_three_nodes_live_and_end_together(fake: Path, home: Path) -> None:
+    """Each a process of its own, all named among the bootstrap servers, all gone with the last user."""
+    with make(home) as ours:
+        seen = ours.status()
+        assert (seen.state, ours.nodes) == ("ready", (1, 2, 3))
+        assert len({node.pid for node in seen.nodes}) == 3
+        assert seen.bootstrap_servers == ",".join(node.address for node in seen.nodes)
+    assert states(ours) == ["stopped"] * 3
+    assert ours.status().state == "stopped"
+    assert fake.exists()
+
+
+def test_all_nodes_end_with_a_killed_user(fake: Path, home: Path) -> None:
+    """Each by its own watchdog, side by side: three that take two seconds each are gone before four."""
+    with make(home):
+        pass
+    (fake / "slow").touch()
+    with user(home, fake) as only:
+        assert address_of(only).count(",") == 2
+        only.kill()
+    before = time.monotonic()
+    until(lambda: not make(home).status().running, "the nodes end after their user")
+    assert time.monotonic() - before < 4
+
+
+def test_who_comes_while_nodes_end_waits_for_them(fake: Path, home: Path) -> None:
+    """And finds all of them afterwards, none on its way out."""
+    with make(home):
+        pass
+    (fake / "slow").touch()
+    with user(home, fake) as only:
+        address_of(only)
+        old = [load_launch(home / "broker" / f"node-{number}" / "process.json") for number in (1, 2, 3)]
+        only.kill()
+    time.sleep(1.0)  # the watchdogs have seen it
+    assert all(launch is not None and process.is_running(launch) for launch in old)
+    (fake / "slow").unlink()
+    with make(home) as ours:
+        assert states(ours) == ["ready"] * 3
+        assert not {launch.pid for launch in old if launch} & {node.pid for node in ours.status().nodes}
+
+
+@pytest.mark.parametrize("broken", [1, 2, 3])
+def test_a_killed_node_is_brought_back_alone(fake: Path, home: Path, broken: int) -> None:
+    """At its address; the others are not touched."""
+    with make(home) as ours:
+        before = ours.status()
+        assert ours.kill(broken)
+        assert not ours.kill(broken)
+        seen = ours.status()
+        assert seen.state == "degraded"
+        assert [node.node for node in seen.nodes if node.state == "died"] == [broken]
+        ours.revive(broken)
+        after = ours.status()
+        assert (after.state, after.bootstrap_servers) == ("ready", before.bootstrap_servers)
+        changed = [old.node for old, new in zip(before.nodes, after.nodes, strict=True) if old.pid != new.pid]
+        assert changed == [broken]
+    assert fake.exists()
+
+
+def test_a_start_brings_back_whatever_is_missing(fake: Path, home: Path) -> None:
+    """Two of three, then all."""
+    with make(home) as ours:
+        servers = ours.bootstrap_servers
+        ours.kill(1)
+        ours.kill(3)
+        assert states(ours) == ["died", "ready", "died"]
+        assert ours.start() == servers
+        assert states(ours) == ["ready"] * 3
+        assert ours.kill()
+        assert ours.status().state == "died"
+        assert ours.start() == servers
+        assert ours.status().state == "ready"
+    assert fake.exists()
+
+
+def test_one_node_of_three_is_started_although_it_can_serve_nobody_yet(fake: Path, home: Path) -> None:
+    """With a second one there is a majority, and that start waits until both serve."""
+    with make(home) as ours:
+        ours.kill()
+        ours.revive(2)
+        assert [node.running for node in ours.status().nodes] == [False, True, False]
+        ours.revive(3)
+        assert states(ours)[1:] == ["ready", "ready"]
+    assert fake.exists()
+
+
+def test_the_number_of_nodes_is_kept(fake: Path, home: Path) -> None:
+    """Said or not said, and refused if it is another one, whether the broker runs or not."""
+    with make(home):
+        assert len(make(home, None).start().split(",")) == 3
+        with pytest.raises(UsageError, match=r"was made with 3 nodes.*with 1: leave the number out"):
+            make(home, 1).start()
+    with pytest.raises(UsageError, match="was made with 3 nodes"):
+        make(home, 5).start()
+    with make(home, None) as ours:
+        assert ours.nodes == (1, 2, 3)
+    assert fake.exists()
+
+
+def test_a_broker_of_one_node_does_not_become_one_of_three(fake: Path, home: Path) -> None:
+    """Its records are there once."""
+    with make(home, None) as ours:
+        assert ours.nodes == (1,)
+    with pytest.raises(UsageError, match=r"was made with 1 node .*--home"):
+        make(home, 3).start()
+    assert fake.exists()
+
+
+@pytest.mark.parametrize("nodes", [-1, 0, 2, 4, 9])
+def test_an_impossible_number_is_refused_with_the_possible_ones(nodes: int) -> None:
+    """Before anything is made."""
+    with pytest.raises(UsageError, match=rf"{nodes} nodes cannot.*1, 3, 5 and 7"):
+        EmbeddedBroker(Path("nowhere"), nodes=nodes)
+    assert check_number(MAX_NODES) == 7
+
+
+@pytest.mark.parametrize("act", [EmbeddedBroker.kill, EmbeddedBroker.revive])
+def test_a_node_that_is_not_there_is_refused(
+    fake: Path, home: Path, act: Callable[[EmbeddedBroker, int], object]
+) -> None:
+    """With those that are."""
+    with pytest.raises(UsageError, match="never started"):
+        act(make(home), 1)
+    with make(home) as ours, pytest.raises(UsageError, match="no node 4; its nodes are 1, 2, 3"):
+        act(ours, 4)
+    assert fake.exists()
+
+
+def test_a_node_that_does_not_start_ends_those_started_beside_it(fake: Path, home: Path) -> None:
+    """And none that ran before."""
+    with make(home) as ours:
+        ours.kill(2)
+        (fake / "fails").touch()
+        with pytest.raises(EmbeddedBrokerError, match=r"(?s)node 2 of the broker ended while.*does not want to"):
+            ours.revive(2)
+        assert states(ours) == ["ready", "stopped", "ready"]
+        (fake / "fails").unlink()
+        ours.revive(2)
+
+
+def test_nodes_that_do_not_obey_are_killed_together(fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bound for all of them."""
+    monkeypatch.setattr(ending, "_ALONE_S", 60.0)
+    (fake / "stubborn").touch()
+    ours = make(home)
+    ours.start()
+    before = time.monotonic()
+    assert ours.stop(timeout_s=1.0)
+    assert 1.0 <= time.monotonic() - before < 3
+    assert not ours.status().running
+
+
+def test_a_port_of_a_dead_node_that_somebody_took_is_named(fake: Path, home: Path) -> None:
+    """The others look for the node there, so it does not move."""
+    with make(home) as ours:
+        ours.kill(3)
+        port = int(ours.status().nodes[2].address.rpartition(":")[2])
+        with (
+            socket.create_server(("127.0.0.1", port)),
+            pytest.raises(EmbeddedBrokerError, match=rf"port {port} of node 3.*broker stop"),
+        ):
+            ours.revive(3)
+        ours.revive(3)
+        assert ours.status().state == "ready"
+    assert fake.exists()
+
+
+def test_nodes_do_not_share_a_port() -> None:
+    """Not even when somebody asks for it."""
+    nodes = state.new_cluster(3).nodes
+    with pytest.raises(EmbeddedBrokerError, match="of another node"):
+        address.settle(nodes[0], nodes[1].broker_port, 0.0, may_move=no, others=state.ports_of(nodes[1:]))
+    taken = ports.choose()
+    with socket.create_server(("127.0.0.1", taken)):
+        kept = state.NodeAddress(1, nodes[0].broker_port, taken)
+        moved = address.settle(kept, None, 0.0, may_move=no, others=state.ports_of(nodes[1:]))
+    assert moved.controller_port not in {taken, *state.ports_of(nodes[1:])}
