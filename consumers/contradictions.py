@@ -6,7 +6,8 @@ wrong, in words, or nothing.
 
 import math
 
-from driftline.consumers.event_check import weight_problem
+from driftline.consumers.event_check import rates_problem, weight_problem
+from driftline.consumers.policy import mean_rates
 from driftline.consumers.rules import check_rule
 from driftline.schemas.layout import Layout
 from driftline.schemas.records import RunStart, Use, Version
@@ -39,7 +40,28 @@ def in_version(record: Version, config: RunConfig, layout: Layout) -> str:
     if len(record.positions) != config.partitions:
         return f"{len(record.positions)} positions for {config.partitions} partitions"
     problems = (problem for use in record.uses if (problem := _in_use(use, record.version)))
-    return next(problems, "") or _in_buffers(record, layout)
+    return next(problems, "") or _in_rates(record, config) or _in_buffers(record, layout)
+
+
+def _in_rates(record: Version, config: RunConfig) -> str:
+    """Compute the rates again that contributions asked for; those of a run's own schedule need a cosine, and are not.
+
+    That is a matter of exactly rounded sums: see `mean_rates`.
+    """
+    groups = len(config.rule.groups)
+    for use in record.uses:
+        wanted = groups if config.schedule.is_scripts and use.kind == "delta" else 0
+        problem = rates_problem(use.learning_rates, wanted)
+        if problem:
+            return f"of a contribution: {problem}"
+    if not config.schedule.is_scripts:
+        return ""
+    mean = mean_rates(record.uses, groups)
+    return (
+        ""
+        if mean == record.learning_rates
+        else f"learning rates {record.learning_rates}, and the mean of its contributions is {mean}"
+    )
 
 
 def _in_buffers(record: Version, layout: Layout) -> str:

@@ -202,20 +202,26 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
     ordered = sorted(state.groups.values(), key=lambda group: group.worker)
     taken = [(group.id, clock) for group in ordered for clock in evidence.pending(group.id)]
     version = state.version + 1
-    factor = config.schedule.factor(version, config.steps)
     uses, rho = _uses(state, evidence, taken)
     return Version(
         term=state.chain.term,
         parent=state.chain.head,
         version=version,
         uses=uses,
-        learning_rates=tuple(factor * group["lr"] for group in with_defaults(config.rule).groups),
+        learning_rates=_learning_rates(config, version, uses),
         rho=rho,
         positions=_positions(config, evidence, taken),
         publish=_is_publish_point(state, evidence, version),
         states=_new_states(state, evidence),
         buffers_of=policy.buffers_of(uses) if _layout(state).has_buffers else -1,
     )
+
+
+def _learning_rates(config: RunConfig, version: int, uses: tuple[Use, ...]) -> tuple[float, ...]:
+    if config.schedule.is_scripts:
+        return policy.mean_rates(uses, len(config.rule.groups))
+    factor = config.schedule.factor(version, config.steps)
+    return tuple(factor * group["lr"] for group in with_defaults(config.rule).groups)
 
 
 def _closes(state: RunState, evidence: Evidence) -> bool:
@@ -290,6 +296,7 @@ def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]])
 
 def _use(state: RunState, offer: Contribution | Skip, share: float) -> Use:
     used = isinstance(offer, Contribution) and offer.weight > 0
+    brings_rates = used and _config(state).schedule.is_scripts
     return Use(
         group=offer.group,
         clock=offer.clock,
@@ -301,6 +308,7 @@ def _use(state: RunState, offer: Contribution | Skip, share: float) -> Use:
         cursor=offer.cursor,
         coefficient=share if used else 0.0,
         root=offer.root if isinstance(offer, Contribution) else bytes(32),
+        learning_rates=offer.learning_rates if isinstance(offer, Contribution) and brings_rates else (),
     )
 
 

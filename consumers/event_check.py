@@ -4,6 +4,7 @@ An event that decodes may still say anything: it has no digest, and whoever can 
 is wrong with it is found here, so that no number out of an event reaches an index, a table or a ledger record unseen.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from driftline.schemas.layout import Layout
@@ -32,6 +33,9 @@ MOST_WEIGHT: Final = 2.0**53
 
 MOST_BATCHES: Final = 2**53
 """That anybody can have read; the next start of the worker goes on from there."""
+
+MOST_RATE: Final = 2.0**53
+"""Of learning rates that scripts set: their weighted sums stay far inside float64."""
 
 VERSIONS_AHEAD: Final = 64
 """Versions by which a server may be ahead of what this process has read of the ledger."""
@@ -67,6 +71,14 @@ def weight_problem(weight: float) -> str:
     if weight == 0.0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT:
         return ""
     return f"its weight is {weight!r}, neither 0 nor a number from {LEAST_WEIGHT:.0e} to {MOST_WEIGHT:.0e}"
+
+
+def rates_problem(rates: Sequence[float], groups: int) -> str:
+    """Return why a contribution cannot ask for these learning rates, or nothing; ``groups`` is how many it takes."""
+    if len(rates) != groups:
+        return f"it brings {len(rates)} learning rates for {groups} parameter groups"
+    wrong = [rate for rate in rates if not 0.0 <= rate <= MOST_RATE]
+    return f"its learning rate {wrong[0]!r} is no number from 0 to {MOST_RATE:.0e}" if wrong else ""
 
 
 def shorten(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from driftline.consumers.event_check import shorten, weight_problem
+from driftline.consumers.event_check import rates_problem, shorten, weight_problem
 from driftline.consumers.run_state import RunState
 from driftline.schemas.digests import contribution_root
 from driftline.schemas.layout import Layout
@@ -108,13 +108,19 @@ class HeardClocks:
             return f"its base is no version {offer.base_version} of this ledger"
         if isinstance(offer, Skip):
             return ""
-        unusable = weight_problem(offer.weight) or self.refusals.get(clock, "")
+        unusable = weight_problem(offer.weight) or self._rates_problem(offer) or self.refusals.get(clock, "")
         if unusable:
             return unusable
         receipts = self.receipts.get(clock, {})
         if len(receipts) < layout.shard_count:
             return ""
         return "" if self._hashes_to_root(clock, offer, layout) else "its deltas do not hash to its root"
+
+    def _rates_problem(self, offer: Contribution) -> str:
+        config = self._state.config
+        if config is None or not config.schedule.is_scripts:
+            return ""  # they count for nothing
+        return rates_problem(offer.learning_rates, len(config.rule.groups))
 
     def _hashes_to_root(self, clock: Clock, offer: Contribution, layout: Layout) -> bool:
         """Whether the receipts of a covered contribution name the deltas that it was made of; asked again and again."""

@@ -98,6 +98,35 @@ def coefficients(weights: Sequence[float], factors: Sequence[float], *, damps_ra
     return [float(np.float32(one / divisor)) for one in weighted], min(1.0, share / total)
 
 
+def mean_rates(uses: Sequence[Use], groups: int) -> tuple[float, ...]:
+    """Return the learning rates that a version's contributions ask for: Σ n r / Σ n, one a parameter group.
+
+    In float64, like every rate in the ledger, in canonical order and from the first one, r₁ + Σ n (r - r₁) / Σ n, and
+    never beyond the least or the most that was asked for: what all ask for alike is what they get, to the bit. The
+    weights n alone count: how stale a gradient is damps the gradient (see `coefficients`), not what a script wants.
+
+    Args:
+        uses: what the version settles, in canonical order; each delta with ``groups`` finite rates.
+        groups: how many parameter groups there are.
+
+    Returns:
+        Zeros if no contribution counts: then no tensor is stepped.
+    """
+    counting = [use for use in uses if use.kind == "delta" and use.weight > 0.0]
+    weights = [use.weight for use in counting]
+    return tuple(_mean([use.learning_rates[group] for use in counting], weights) for group in range(groups))
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    if not values:
+        return 0.0
+    first, total, moved = values[0], 0.0, 0.0
+    for value, weight in zip(values, weights, strict=True):
+        total += weight
+        moved += weight * (value - first)
+    return min(max(first + moved / total, min(values)), max(values))
+
+
 def buffers_of(uses: Sequence[Use]) -> int:
     """Return the index of the contribution whose buffers the next version takes over; -1 when none can be used.
 

@@ -26,6 +26,7 @@ class Gradient:
         weight: the loss denominator, usually the number of samples; finite and not negative.
         loss: mean loss over the batch.
         cursor: how many batches of its data the worker has read, those of this clock included.
+        learning_rates: that the step asks for, one a parameter group; empty unless the run leaves them to its scripts.
     """
 
     flat: npt.NDArray[np.float32]
@@ -33,6 +34,7 @@ class Gradient:
     weight: float
     loss: float
     cursor: int
+    learning_rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,7 @@ def _contribution(layout: Layout, base: Base, gradient: Gradient, root: bytes) -
         cursor=gradient.cursor,
         shards=layout.shard_count,
         root=root,
+        learning_rates=gradient.learning_rates,
     )
 
 

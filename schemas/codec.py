@@ -6,11 +6,15 @@ form (8 bytes, little-endian), then the record in binary encoding. The fingerpri
 Writing is fastavro's; before it, every value is checked (`driftline.schemas.checking`). Reading is
 `driftline.schemas.reading`, which trusts nothing that the bytes declare. All functions here are pure and may be called
 from any thread.
+
+A record that gained fields is still read as earlier releases wrote it: their schemas are in ``avsc/earlier``, named
+``RECORD.NUMBER.avsc`` and never changed, and the fields that they lack have their defaults. It is written in one form
+only, that of the schema in ``avsc``.
 """
 
 import json
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from io import BytesIO
@@ -47,21 +51,34 @@ class _Codec:
     read: Callable[[bytes, int], Any]
 
 
-def _file_name(record: type[Any]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One form in which a record stands in logs: that of this release, or an earlier one."""
+
+    record: type[Any]
+    read: Callable[[bytes, int], Any]
+
+
+_FOLDER: Final = resources.files("driftline.schemas").joinpath("avsc")
+
+
+def _snake_case(record: type[Any]) -> str:
     words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in record.__name__)
-    return f"{words.removeprefix('_')}.avsc"
+    return words.removeprefix("_")
+
+
+def _prefix(schema: Any) -> bytes:
+    return MARKER + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 
 def _load(record: type[Any]) -> _Codec:
-    text = resources.files("driftline.schemas").joinpath("avsc", _file_name(record)).read_text(encoding="utf-8")
-    schema = json.loads(text)
+    schema = json.loads(_FOLDER.joinpath(f"{_snake_case(record)}.avsc").read_text(encoding="utf-8"))
     shape = bind(record, schema)
     has_payload = shape.fields[-1][1].kind == "payload"
     written = {**schema, "fields": schema["fields"][:-1]} if has_payload else schema
-    canonical = to_parsing_canonical_form(schema)
     return _Codec(
         record=record,
-        prefix=MARKER + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO")),
+        prefix=_prefix(schema),
         schema=parse_schema(written),
         has_payload=has_payload,
         check=record_check(shape),
@@ -73,7 +90,23 @@ RECORD_TYPES: Final[tuple[type[Any], ...]] = typing.get_args(AnyRecord)
 """Every record type of a run."""
 
 _BY_TYPE = MappingProxyType({record: _load(record) for record in RECORD_TYPES})
-_BY_PREFIX = MappingProxyType({codec.prefix: codec for codec in _BY_TYPE.values()})
+
+
+def _earlier_forms() -> Iterator[tuple[bytes, _Form]]:
+    """Yield prefix and form of every schema that an earlier release wrote with."""
+    by_name = {_snake_case(record): record for record in RECORD_TYPES}
+    for file in _FOLDER.joinpath("earlier").iterdir():
+        schema = json.loads(file.read_text(encoding="utf-8"))
+        record = by_name[file.name.partition(".")[0]]
+        yield _prefix(schema), _Form(record, record_reader(bind(record, schema, is_earlier=True)))
+
+
+_BY_PREFIX = MappingProxyType(
+    {
+        **dict(_earlier_forms()),
+        **{codec.prefix: _Form(record, codec.read) for record, codec in _BY_TYPE.items()},
+    }
+)
 
 
 @typing.overload
@@ -125,22 +158,22 @@ def decode(value: bytes | npt.NDArray[np.uint8] | None) -> AnyRecord:
     if value is None:
         raise Undecodable("a null value (a tombstone), not a record")
     data = value if type(value) is bytes else bytes(value)
-    codec = _BY_PREFIX.get(data[:PREFIX_BYTES])
-    if codec is None:
+    form = _BY_PREFIX.get(data[:PREFIX_BYTES])
+    if form is None:
         raise Undecodable(_why_unknown(data))
-    return cast("AnyRecord", codec.read(data, PREFIX_BYTES))
+    return cast("AnyRecord", form.read(data, PREFIX_BYTES))
 
 
 def peek_type(value: bytes | npt.NDArray[np.uint8] | None) -> type[AnyRecord] | None:
     """Return the record type that ``value`` begins as, without reading further; None if it is none of ours."""
     if value is None:
         return None
-    codec = _BY_PREFIX.get(bytes(value[:PREFIX_BYTES]))
-    return None if codec is None else codec.record
+    form = _BY_PREFIX.get(bytes(value[:PREFIX_BYTES]))
+    return None if form is None else form.record
 
 
 def schema_fingerprint(record_type: type[AnyRecord]) -> bytes:
-    """Return the CRC-64-AVRO fingerprint of a record type's schema, 8 bytes as they stand on the wire.
+    """Return the CRC-64-AVRO fingerprint of the schema that a record type is written with, 8 bytes as on the wire.
 
     Raises:
         NotEncodable: it is no record type of a run.

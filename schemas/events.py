@@ -47,7 +47,8 @@ class Contribution:
     """A group's delta of one clock is written. ``root`` is SHA-256 over the digests of its deltas in shard order.
 
     ``weight`` is the loss denominator (usually the number of samples), ``cursor`` how many batches of
-    its data the group has read, those of this clock included.
+    its data the group has read, those of this clock included. ``learning_rates`` has one value a parameter group, as
+    the script's optimizer had them at the step; empty in a run whose schedule decides them.
     """
 
     run: bytes
@@ -60,6 +61,7 @@ class Contribution:
     cursor: int
     shards: int
     root: bytes
+    learning_rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,10 @@ class Membership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One (group, clock) that a version settles. ``kind`` is ``delta`` or ``skip`` (coefficient 0, no delta read)."""
+    """One (group, clock) that a version settles. ``kind`` is ``delta`` or ``skip`` (coefficient 0, no delta read).
+
+    ``learning_rates`` are those that the contribution asked for, in a run whose scripts decide them; empty in others.
+    """
 
     group: GroupId
     clock: int
@@ -75,6 +78,7 @@ class Use:
     cursor: int
     coefficient: float
     root: bytes
+    learning_rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ def _record(shape: Shape) -> Read:
     assert make is not None  # noqa: S101 - bind() gives every record its class
     # The slots' own setters: a frozen dataclass's __init__ takes three times as long and would do nothing else.
     fields = [(name, getattr(make, name).__set__, _reader(inner)) for name, inner in shape.fields]
+    lacking = [(getattr(make, name).__set__, default) for name, default in shape.lacking]
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         record = object.__new__(make)
@@ -67,6 +68,8 @@ def _record(shape: Shape) -> Read:
             for name, put, read_field in fields:  # noqa: B007 - the handlers name the field
                 value, at = read_field(data, at)
                 put(record, value)
+            for put, default in lacking:
+                put(record, default)
         except Unreadable as broken:
             raise broken.inside(f".{name}") from None
         except IndexError:

@@ -1,9 +1,13 @@
-"""Learning rates by version: what the rate is depends on the version alone, never on how many workers there are."""
+"""Learning rates: those of a version depend on its number alone, or on what its contributions ask for.
+
+Never on how many workers there are.
+"""
 
 import math
 from dataclasses import dataclass
 
 DECAYS = ("none", "linear", "cosine")
+SET_BY = ("run", "script")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,11 +19,19 @@ class Schedule:
         decay: how it falls from there to the last version: not at all, linearly, or along half a cosine (Loshchilov &
             Hutter, "SGDR", ICLR 2017, without restarts).
         final: the factor at the last version.
+        set_by: ``run``: the rates are a function of the version, this one. ``script``: each contribution brings those
+            that its script had set, and a version has their weighted mean; then there is no factor.
     """
 
     warmup: int = 0
     decay: str = "none"
     final: float = 0.0
+    set_by: str = "run"
+
+    @property
+    def is_scripts(self) -> bool:
+        """Whether contributions bring the rates."""
+        return self.set_by == "script"
 
     def factor(self, version: int, last: int) -> float:
         """Return the factor for making ``version`` (from 1) in a run that ends at version ``last``."""
@@ -41,4 +53,17 @@ def schedule_problems(one: Schedule) -> list[str]:
         problems.append(f"decay: {one.decay!r} is not one of {', '.join(DECAYS)}")
     if isinstance(one.final, bool) or not isinstance(one.final, int | float) or not 0.0 <= one.final <= 1.0:
         problems.append(f"final: {one.final!r} is not a number from 0 to 1")
-    return problems
+    if one.set_by not in SET_BY:
+        problems.append(f"set_by: {one.set_by!r} is not one of {', '.join(SET_BY)}")
+    return problems or _idle(one)
+
+
+def _idle(one: Schedule) -> list[str]:
+    """Refuse what would change nothing."""
+    usual = Schedule()
+    return [
+        f"{name}: {getattr(one, name)!r} changes nothing while scripts set the learning rates; leave it out, or let "
+        f"the run set them"
+        for name in ("warmup", "decay", "final")
+        if one.is_scripts and getattr(one, name) != getattr(usual, name)
+    ]

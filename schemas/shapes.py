@@ -2,11 +2,13 @@
 
 The binding is checked when the codec is imported. A field that is missing, misspelled, out of order or of another type
 on one side stops the program there, with the path of the field, and not in the middle of a run.
+
+A schema of an earlier release may lack fields that have a default in the dataclass: what it wrote is read with those.
 """
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -40,6 +42,7 @@ class Shape:
         items: of an ``array``, or the values of a ``map``.
         record: the dataclass of a ``record``.
         fields: names and shapes of a ``record``, in order.
+        lacking: names and defaults of fields that a ``record`` of an earlier release does not have.
     """
 
     kind: Kind
@@ -48,6 +51,7 @@ class Shape:
     items: "Shape | None" = None
     record: type[Any] | None = None
     fields: tuple[tuple[str, "Shape"], ...] = ()
+    lacking: tuple[tuple[str, Any], ...] = ()
 
     @property
     def smallest(self) -> int:
@@ -57,32 +61,45 @@ class Shape:
         return self.size if self.kind == "fixed" else _SMALLEST.get(self.kind, 1)
 
 
-def bind(record: type[Any], schema: Mapping[str, Any]) -> Shape:
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What holds for the whole of one schema: its named types so far, and whether it is an earlier release's."""
+
+    named: dict[str, Mapping[str, Any]]
+    is_earlier: bool
+
+
+def bind(record: type[Any], schema: Mapping[str, Any], *, is_earlier: bool = False) -> Shape:
     """Bind a dataclass to its Avro schema (parsed JSON, named types defined before they are used).
+
+    Args:
+        record: the dataclass.
+        schema: of this release, or of an earlier one.
+        is_earlier: whether fields that have a default may be lacking.
 
     Raises:
         TypeError: they do not agree; names the field and both sides.
     """
-    shape = _bind(schema, record, record.__name__, {})
+    shape = _bind(schema, record, record.__name__, _Scope({}, is_earlier))
     if any(inner.kind == "payload" for _, inner in shape.fields[:-1]):
         raise TypeError(f"{record.__name__}: the payload has to be the last field, so that it is read in place")
     return shape
 
 
-def _bind(schema: Any, hint: Any, path: str, named: dict[str, Mapping[str, Any]]) -> Shape:
+def _bind(schema: Any, hint: Any, path: str, scope: _Scope) -> Shape:
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return _primitive(schema, hint, path)
-        if schema not in named:
+        if schema not in scope.named:
             raise TypeError(f"{path}: the schema names an unknown type {schema!r}")
-        schema = named[schema]
+        schema = scope.named[schema]
     if "name" in schema:
-        named[schema["name"]] = schema
+        scope.named[schema["name"]] = schema
     match schema["type"]:
         case "record":
-            return _record(schema, hint, path, named)
+            return _record(schema, hint, path, scope)
         case "array" | "map" as kind:
-            return _collection(kind, schema, hint, path, named)
+            return _collection(kind, schema, hint, path, scope)
         case "fixed" if hint is bytes:
             return Shape("fixed", size=schema["size"])
         case "enum" if hint is str:
@@ -99,14 +116,12 @@ def _primitive(schema: str, hint: Any, path: str) -> Shape:
     return Shape(typing.cast("Kind", schema))
 
 
-def _collection(
-    kind: Literal["array", "map"], schema: Mapping[str, Any], hint: Any, path: str, named: dict[str, Mapping[str, Any]]
-) -> Shape:
+def _collection(kind: Literal["array", "map"], schema: Mapping[str, Any], hint: Any, path: str, scope: _Scope) -> Shape:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if kind == "array" and origin is tuple and arguments[1:] == (...,):
-        items = _bind(schema["items"], arguments[0], f"{path}[]", named)
+        items = _bind(schema["items"], arguments[0], f"{path}[]", scope)
     elif kind == "map" and origin is Mapping and arguments[0] is str:
-        items = _bind(schema["values"], arguments[1], f"{path}{{}}", named)
+        items = _bind(schema["values"], arguments[1], f"{path}{{}}", scope)
     else:
         raise TypeError(f"{path}: {kind} in the schema, {hint} in the dataclass")
     if items.smallest < 1 or items.kind == "payload":
@@ -115,18 +130,31 @@ def _collection(
     return Shape(kind, items=items)
 
 
-def _record(schema: Mapping[str, Any], hint: Any, path: str, named: dict[str, Mapping[str, Any]]) -> Shape:
+def _record(schema: Mapping[str, Any], hint: Any, path: str, scope: _Scope) -> Shape:
     if not (isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint.__name__ == schema["name"]):
         raise TypeError(f"{path}: record {schema['name']} in the schema, {hint} in the dataclass")
     if hasattr(hint, "__post_init__") or "__slots__" not in vars(hint):
         raise TypeError(f"{path}: {hint.__name__} must have slots and no __post_init__: the reader fills the slots")
-    ours = [field.name for field in dataclasses.fields(hint)]
     theirs = [field["name"] for field in schema["fields"]]
-    if ours != theirs:
+    lacking = _lacking(hint, theirs) if scope.is_earlier else {}
+    ours = [field.name for field in dataclasses.fields(hint)]
+    if [name for name in ours if name not in lacking] != theirs:
         raise TypeError(f"{path}: fields {theirs} in the schema, {ours} in the dataclass; names and order must agree")
     hints = typing.get_type_hints(hint)
     fields = tuple(
-        (field["name"], _bind(field["type"], hints[field["name"]], f"{path}.{field['name']}", named))
+        (field["name"], _bind(field["type"], hints[field["name"]], f"{path}.{field['name']}", scope))
         for field in schema["fields"]
     )
-    return Shape("record", record=hint, fields=fields)
+    return Shape("record", record=hint, fields=fields, lacking=tuple(lacking.items()))
+
+
+def _lacking(record: type[Any], names: Collection[str]) -> dict[str, Any]:
+    """Return name and default of the fields that ``names`` lacks; those without a default it must have.
+
+    Defaults are shared by all records that are read, so they have to be values that nobody can change.
+    """
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(record)
+        if field.name not in names and field.default is not dataclasses.MISSING
+    }

@@ -43,9 +43,14 @@ def avsc(record_type: type[AnyRecord]) -> dict[str, Any]:
     return schema
 
 
-def records_of(record_type: type[AnyRecord]) -> st.SearchStrategy[AnyRecord]:
-    """Any record of one type: every value that its schema takes, of exactly the declared Python types."""
-    strategy: st.SearchStrategy[AnyRecord] = _of(avsc(record_type), {})
+def records_of(record_type: type[AnyRecord], schema: Mapping[str, Any] | None = None) -> st.SearchStrategy[AnyRecord]:
+    """Any record of one type: every value that its schema takes, of exactly the declared Python types.
+
+    Args:
+        record_type: the type.
+        schema: an earlier one of it; what it lacks has its default.
+    """
+    strategy: st.SearchStrategy[AnyRecord] = _of(schema or avsc(record_type), {})
     return strategy
 
 
@@ -171,6 +176,7 @@ SAMPLES: tuple[AnyRecord, ...] = (
         cursor=448,
         shards=4,
         root=HASH_B,
+        learning_rates=(2e-3, 1e-3),
     ),
     records.Skip(run=UUID_A, group=GROUP, clock=8, base_version=7, base_head=HASH_A, cursor=512, reason="overflow"),
     records.Leave(run=UUID_A, worker="w0", incarnation=UUID_B, reason="interrupted"),
@@ -255,6 +261,7 @@ SAMPLES: tuple[AnyRecord, ...] = (
                 cursor=44_800,
                 coefficient=coefficient,
                 root=HASH_B,
+                learning_rates=(2e-3, 1e-3) if index else (),
             )
             for index, (kind, coefficient) in enumerate(
                 [("delta", 0.5), ("delta", float(np.float32(1 / 3))), ("skip", 0.0)]

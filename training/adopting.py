@@ -29,6 +29,7 @@ _PLACES = {
         )
     },
     "max_age": ("consistency", "max_age_s"),
+    "schedule": ("schedule", "set_by"),
     "warmup": ("schedule", "warmup"),
     "decay": ("schedule", "decay"),
     "final_rate": ("schedule", "final"),

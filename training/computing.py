@@ -9,6 +9,7 @@ import numpy as np
 from torch import nn
 
 from driftline.consumers.follower import Model
+from driftline.errors import ConfigError
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.layout import Layout
@@ -19,7 +20,7 @@ from driftline.training.model_layout import FlatArray, describe, flatten_paramet
 from driftline.training.one_clock import OneClock
 from driftline.training.optimizer_settings import build_optimizer
 from driftline.training.randomness import build_model, seed_everything, set_torch_defaults
-from driftline.training.run_settings import RunSettings
+from driftline.training.run_settings import TASK_SETS_NO_RATES, RunSettings
 from driftline.training.task import Dataset, Task, read_batch
 from driftline.training.weighted_mean import WeightedMean
 
@@ -47,6 +48,8 @@ class Computing:
     """
 
     def __init__(self, task: Task, settings: RunSettings, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        if settings.schedule.is_scripts:
+            raise ConfigError([f"schedule: {TASK_SETS_NO_RATES}"])
         set_torch_defaults()
         task.prepare()
         self._task = task

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -86,12 +87,16 @@ class ModelInRun:
         Args:
             said: by the script.
             overflow: why the gradients cannot be used; empty if they can.
+
+        Raises:
+            UsageError: a rate in ``param_groups`` is none that can count; the step is not spent.
         """
         base = self._base
         if base is None:
             raise AssertionError("a step is spent once")
         self.check_rates()
-        found = overflow or self._gradient(base, said)
+        rates = () if self._rates is None else self._rates.asked_for(self._groups())
+        found = overflow or self._gradient(base, replace(said, learning_rates=rates))
         self.steps += 1
         self._base = None
         if isinstance(found, str):
@@ -115,7 +120,7 @@ class ModelInRun:
             log.warning(WRITTEN, group, there, counts, self.version + 1)
 
     def show_rates(self) -> None:
-        """Write the rates of the next version into ``param_groups``."""
+        """Write the rates of the next version into ``param_groups``, unless they are the script's."""
         if self._rates is None:
             self._rates = Rates(config_of(self._member.look()), self._groups())
         self._rates.show(self._groups(), self.version + 1)

@@ -36,12 +36,14 @@ class Said:
         loss: NaN if the script does not say.
         scale: by which a GradScaler has multiplied the loss; 1 if the gradients are what they should be.
         cursor: how many steps this script has made, this one included.
+        learning_rates: that the script has set, one a parameter group; empty if the run sets them.
     """
 
     weight: float
     loss: float
     scale: float
     cursor: int
+    learning_rates: tuple[float, ...] = ()
 
 
 def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, clip_norm: float) -> Gradient | str:
@@ -66,7 +68,12 @@ def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, c
     shrink = clip_norm / norm if clip_norm and norm > clip_norm else 1.0
     _multiply(found.flat, layout, shrink / said.scale)
     gradient = Gradient(
-        flat=found.flat, presence=found.present.tolist(), weight=said.weight, loss=said.loss, cursor=said.cursor
+        flat=found.flat,
+        presence=found.present.tolist(),
+        weight=said.weight,
+        loss=said.loss,
+        cursor=said.cursor,
+        learning_rates=said.learning_rates,
     )
     return with_buffers(model, layout, base, gradient) if layout.has_buffers else gradient
 

@@ -67,7 +67,8 @@ ALWAYS_SAID = ("mode", "staleness", "buffer", "weighting")
 
 def _bound_options(settings: RunSettings) -> dict[str, object]:
     """Return the options that say how drift is bounded and rates change, as far as they are not the usual ones."""
-    names = {"max_age_s": "max_age", "final": "final_rate", "steps": "local_steps", "clock_s": "clock"}
+    names = {"max_age_s": "max_age", "final": "final_rate", "steps": "local_steps"}
+    names |= {"clock_s": "clock", "set_by": "schedule"}
     chosen = {
         names.get(field.name, field.name): getattr(section, field.name)
         for section in (settings.consistency, settings.schedule, settings.local)

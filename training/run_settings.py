@@ -14,6 +14,11 @@ OUTER_LR = 0.7
 OUTER_MOMENTUM = 0.9
 """What DiLoCo (Douillard et al., 2023) found to work."""
 
+TASK_SETS_NO_RATES = (
+    "'script' is for scripts with a loop of their own; the rates of a task follow from the version: say warmup, decay "
+    "and final_rate, or leave them alone"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:

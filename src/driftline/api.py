@@ -113,13 +113,6 @@ def be_heard() -> None:
 
 
 def _run_settings(run: str, said: Mapping[str, Any], file: Path | None) -> Any:
-    if said.get("schedule", "run") != "run":
-        problem = (
-            f"schedule: {said['schedule']!r} is not there yet: learning rates follow from the version ('run'); warmup, "
-            f"decay and final_rate set them"
-        )
-        raise ConfigError([problem])
-    said = {name: value for name, value in said.items() if name != "schedule"}
     try:
         return load_run_settings(run, said, environment=os.environ, file=file)
     except ConfigError as error:

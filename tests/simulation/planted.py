@@ -19,7 +19,16 @@ from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Received, SendFailed
-from driftline.schemas.records import Delta, EvaluationReport, Event, LedgerRecord, StopRequest, TermStart, Version
+from driftline.schemas.records import (
+    Contribution,
+    Delta,
+    EvaluationReport,
+    Event,
+    LedgerRecord,
+    StopRequest,
+    TermStart,
+    Version,
+)
 from driftline.schemas.tensors import is_finite
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault
@@ -116,6 +125,17 @@ class IgnoresRoots(Evidence):
 
 
 # -- shards ----------------------------------------------------------------------------------------------------------
+
+
+class TakesTheNewestRates(Evidence):
+    """Lets everybody ask for the learning rates that were heard last."""
+
+    def _hear_offer(self, event: Any) -> None:
+        super()._hear_offer(event)
+        if isinstance(event, Contribution):
+            for clock, offer in self.offers.items():
+                if isinstance(offer, Contribution):
+                    self.offers[clock] = replace(offer, learning_rates=event.learning_rates)
 
 
 class SumsAsDeltasArrive(ShardServer):
@@ -323,6 +343,7 @@ PLANTED = (
     Planted("settles twice", "3", Cores(server=server_with(evidence=SettlesTwice))),
     Planted("trusts announcements", "3", Cores(server=server_with(evidence=TrustsAnnouncements))),
     Planted("ignores roots", "3", Cores(server=server_with(evidence=IgnoresRoots)), CONFLICTS),
+    Planted("takes the newest rates", "3", Cores(server=server_with(evidence=TakesTheNewestRates)), scripts=True),
     Planted("sums as deltas arrive", "4", Cores(server=server_with(shards=SumsAsDeltasArrive))),
     Planted(
         "never repeats receipts",

@@ -12,6 +12,7 @@ from driftline.consumers.evidence import Evidence
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
 from driftline.schemas.effects import Effect
+from driftline.schemas.schedule import Schedule
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
 
@@ -26,6 +27,7 @@ class Planted:
         faults: kinds that bring it out, instead of what a seed says.
         crowd: three servers share one partition, an evaluator looks on, and the run is short.
         buffers: every model has some.
+        scripts: workers set the learning rates.
         stopped: somebody asks for the run's end.
         seeds: so many seeds find it.
     """
@@ -36,6 +38,7 @@ class Planted:
     faults: tuple[Fault, ...] | None = None
     crowd: bool = False
     buffers: bool = False
+    scripts: bool = False
     stopped: bool = False
     seeds: int = 40
 
@@ -44,6 +47,8 @@ class Planted:
         plan = in_lock_step(scenario(seed, faults=self.faults))
         if self.buffers:
             plan = replace(plan, buffers=True)
+        if self.scripts:
+            plan = replace(plan, config=replace(plan.config, schedule=Schedule(set_by="script")))
         if self.stopped:
             plan = replace(plan, stop_at=300)
         if self.faults is not None:

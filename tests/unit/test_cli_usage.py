@@ -52,6 +52,7 @@ WHOLE = [
     ("--weighting", "invers", "'invers' is not known; did you mean inverse?"),
     ("--max-age", "1s", "'1s' is not a number from 0 to 1e+09"),
     ("--decay", "cosin", "did you mean cosine?"),
+    ("--schedule", "script", "'script' is for scripts with a loop of their own; the rates of a task follow from"),
     ("--clock", "fast", "--clock: 'fast' is no duration such as 2s or 500ms, from 1ms to 300s, nor 0 for none"),
     ("--clock", "-1s", "is no duration"),
     ("--clock", "301s", "is no duration"),

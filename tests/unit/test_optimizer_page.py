@@ -16,6 +16,7 @@ TESTS = (
 HELD_BY = {
     "`zero_grad()`, hooks": "test_step_hooks",
     "a learning rate scheduler of the Optimizer": "test_scheduler",
+    'the same with `schedule="script"`': "test_a_scheduler_counts",
     "a scheduler of the wrapped optimizer": "test_scheduler_of_the_wrapped_optimizer",
     "`clip_grad_norm_`": "test_clip_grad_norm",
     "gradient accumulation": "test_gradient_accumulation",

@@ -56,7 +56,7 @@ def test_samples_and_schema_files() -> None:
     """Every record has one schema file and one sample, and there are no others."""
     folder = Path(codec.__file__).parent / "avsc"
     names = sorted(snake_case(record_type.__name__) for record_type in RECORD_TYPES)
-    assert sorted(path.stem for path in folder.iterdir()) == names
+    assert sorted(path.stem for path in folder.glob("*.avsc")) == names
     assert sorted(snake_case(type(sample).__name__) for sample in SAMPLES) == names
 
 

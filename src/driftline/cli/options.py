@@ -17,6 +17,7 @@ from driftline.config.keys import (
     PATIENCE,
     RUN,
     RUN_NAME,
+    SCHEDULE,
     SERVERS,
     TASK_SETTINGS,
     Key,
@@ -145,6 +146,10 @@ class Words:
         from driftline.config.run import check_task  # noqa: PLC0415 - keeps --help fast
 
         self.problems.attempt(lambda: check_task(task) if task else None, None)
+        if self.text(SCHEDULE) == "script":
+            from driftline.training.run_settings import TASK_SETS_NO_RATES  # noqa: PLC0415 - ditto
+
+            self.problems.add(f"{SCHEDULE.option}: {TASK_SETS_NO_RATES}")
 
     def task_settings(self) -> dict[str, str]:
         """Read the settings of the task, as text."""

@@ -92,11 +92,11 @@ def train(*, as_json: bool, **_settings: object) -> None:
 
 def _read(words: Words) -> Request:
     """Check every word before anything is started."""
-    from driftline.config.run import check_task, default_run_name  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.run import default_run_name  # noqa: PLC0415 - keeps --help fast
 
     problems = words.problems
     task, run = words.name(TASK_NAME, "TASK"), words.choice.text(RUN_NAME)
-    problems.attempt(lambda: check_task(task) if task else None, None)
+    words.check_task(task)
     request = Request(
         task=task,
         connection=words.connection(),

@@ -24,7 +24,6 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     """
     from driftline.cli.exporting import exporting  # noqa: PLC0415 - keeps --help fast
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.run import check_task  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
 
     words = Words()
@@ -33,7 +32,7 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     settings, pairs = words.run(run), words.task_settings()
     problems = words.problems
     chosen = problems.attempt(lambda: check_member_name(own_name("worker") if name is None else name, "worker"), "")
-    problems.attempt(lambda: check_task(task) if task else None, None)
+    words.check_task(task)
     problems.check()
     connection.check_known()
 

@@ -15,7 +15,7 @@ from driftline.schemas.consistency import (
     consistency_problems,
 )
 from driftline.schemas.local_work import MAX_CLOCK_S, MAX_LOCAL_STEPS, MIN_CLOCK_S, LocalWork
-from driftline.schemas.schedule import DECAYS, Schedule, schedule_problems
+from driftline.schemas.schedule import DECAYS, SET_BY, Schedule, schedule_problems
 
 LATER_MODES = ("allreduce",)
 SSP_STALENESS = "2"
@@ -40,6 +40,7 @@ class BoundWords:
     max_staleness: str | None
     on_stale: str
     max_age: str
+    schedule: str
     warmup: str
     decay: str
     final_rate: str
@@ -69,15 +70,16 @@ class BoundWords:
                 problems.add(f"--{problem.replace('_', '-', 1)}")
         return one
 
-    def schedule(self, problems: Problems) -> Schedule:
+    def learning_rates(self, problems: Problems) -> Schedule:
         """Return the schedule, or anything at all once ``problems`` has grown."""
         one = Schedule(
             warmup=problems.whole("--warmup", self.warmup, 0, MAX_VERSIONS),
             decay=_known(problems, "--decay", self.decay, DECAYS),
             final=problems.real("--final-rate", self.final_rate, 0.0, 1.0),
+            set_by=_known(problems, "--schedule", self.schedule, SET_BY),
         )
         for problem in schedule_problems(one) if not problems.found else ():
-            problems.add(f"--{problem}")
+            problems.add(f"--{problem.replace('final:', 'final-rate:', 1)}")
         return one
 
     def local(self, problems: Problems) -> LocalWork:

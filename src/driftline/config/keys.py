@@ -86,6 +86,12 @@ KAFKA = (
     ),
 )  # fmt: skip
 
+SCHEDULE = _key(
+    "run", "schedule", Kind.TEXT, default="run", metavar="WHO",
+    help="Who sets learning rates: run (by --warmup, --decay and --final-rate), or script: each script those of its "
+    "own contributions.",
+)  # fmt: skip
+
 BOUNDS = (
     _key(
         "run", "mode", Kind.TEXT, default="sync", metavar="MODE",
@@ -126,6 +132,7 @@ BOUNDS = (
         "run", "max_age", Kind.REAL, default="0", metavar="SECONDS",
         help="Do not compute on parameters older than this while there are newer ones; 0 for no limit.",
     ),
+    SCHEDULE,
     _key(
         "run", "warmup", Kind.WHOLE, default="0", metavar="V",
         help="Versions over which learning rates rise to their full size.",

@@ -55,7 +55,7 @@ class RunWords:
             steps=steps,
             epochs=epochs,
             consistency=self.bounds.consistency(problems),
-            schedule=self.bounds.schedule(problems),
+            schedule=self.bounds.learning_rates(problems),
             local=local,
             outer_lr=problems.real("--outer-lr", self.outer_lr, 0.0, 1e3),
             outer_momentum=problems.real("--outer-momentum", self.outer_momentum, 0.0, 1.0),

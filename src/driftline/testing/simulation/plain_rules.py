@@ -40,6 +40,19 @@ class Digests:
     parameters: bytes
 
 
+def mean_rate(asked: Sequence[tuple[float, float]]) -> float:
+    """Return the learning rate of one parameter group, given weight and rate of every contribution that counts."""
+    if not asked:
+        return 0.0
+    rates = [rate for _, rate in asked]
+    weights, excess = 0.0, 0.0
+    for weight, rate in asked:
+        weights = weights + weight
+        excess = excess + weight * (rate - rates[0])
+    mean = rates[0] + excess / weights
+    return sorted((min(rates), mean, max(rates)))[1]
+
+
 class PlainModel:
     """Masters, buffers among them, and moments of all elements, at one version."""
 

@@ -153,6 +153,8 @@ class Promises:
                 self.liveness.heard(event, offset)
             case StopRequest() if not forged and self.ledger.start is not None and event.run == self.ledger.start.run:
                 self.liveness.asked_to_stop(offset)
+            case Contribution() if not forged:
+                self.model.heard(event)
             case Receipt() if not forged:
                 self._receipt(event)
             case ServerState() if not forged:

@@ -17,7 +17,7 @@ from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.run_config import RunConfig
-from driftline.testing.simulation.plain_rules import PlainModel, Term
+from driftline.testing.simulation.plain_rules import PlainModel, Term, mean_rate
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -49,7 +49,15 @@ class Problem:
         loss = float(rng.random())
         self._change_buffers(pull[parameters.size :], rng)
         presence += [True] * (len(self.layout.segments) - len(trained))
-        return Gradient(flat=pull, presence=presence, weight=weight, loss=loss, cursor=cursor)
+        rates = self._rates(worker, cursor)
+        return Gradient(flat=pull, presence=presence, weight=weight, loss=loss, cursor=cursor, learning_rates=rates)
+
+    def _rates(self, worker: str, cursor: int) -> tuple[float, ...]:
+        """Return what a worker's own schedule says, in a run that leaves the rates to them: often the usual ones."""
+        if not self.config.schedule.is_scripts:
+            return ()
+        rng = np.random.default_rng([self.config.seed, zlib.crc32(worker.encode()), cursor, 1])
+        return tuple(group["lr"] * float(rng.choice((1.0, 1.0, rng.random()))) for group in self.config.rule.groups)
 
     @staticmethod
     def _change_buffers(words: FloatArray, rng: np.random.Generator) -> None:
@@ -96,11 +104,17 @@ def expected_digest(one: Problem, workers: Iterable[str]) -> bytes:
     names = sorted(workers)
     for cursor in range(one.config.steps):
         gradients = {name: one.gradient(name, cursor, model.masters) for name in names}
-        factor = one.config.schedule.factor(cursor + 1, one.config.steps)
-        terms = _terms(gradients)
-        rates = [factor * group["lr"] for group in one.config.rule.groups]
+        terms, rates = _terms(gradients), _rates(one.config, cursor + 1, gradients)
         model.apply(terms, rates, 1.0, terms[0] if terms else None)
     return model.digests().model
+
+
+def _rates(config: RunConfig, version: int, gradients: Mapping[str, Gradient]) -> list[float]:
+    groups = config.rule.groups
+    if not config.schedule.is_scripts:
+        return [config.schedule.factor(version, config.steps) * group["lr"] for group in groups]
+    counting = [one for one in gradients.values() if one.weight > 0]
+    return [mean_rate([(one.weight, one.learning_rates[group]) for one in counting]) for group in range(len(groups))]
 
 
 def _terms(gradients: Mapping[str, Gradient]) -> list[Term]:

@@ -6,10 +6,10 @@ import numpy as np
 
 from driftline.schemas.consistency import Consistency
 from driftline.schemas.digests import contribution_root, verify_digest
-from driftline.schemas.records import Delta, GroupId, Use, Version
+from driftline.schemas.records import Contribution, Delta, GroupId, Use, Version
 from driftline.schemas.tensors import decode_fp32, unpack_presence
 from driftline.testing.simulation.log import Landed
-from driftline.testing.simulation.plain_rules import Digests, FloatArray, PlainModel, Term
+from driftline.testing.simulation.plain_rules import Digests, FloatArray, PlainModel, Term, mean_rate
 from driftline.testing.simulation.quadratic import Problem
 from driftline.testing.simulation.reference_ledger import require
 
@@ -45,6 +45,7 @@ class ReferenceModel:
         self.states = [State(self._model.masters.copy(), self._model.digests())]
         self.copies: dict[Clock, dict[int, Copy]] = {}
         self.not_finite: set[Clock] = set()
+        self.rates: dict[Clock, tuple[float, ...]] = {}
 
     def saw_delta(self, run: bytes, delta: Delta, landed: Landed) -> None:
         """A record of the deltas stream is in the log."""
@@ -63,6 +64,10 @@ class ReferenceModel:
         copy = Copy(landed.partition, landed.offset, delta.digest, gradient, presence)
         self.copies.setdefault((delta.group, delta.clock), {}).setdefault(shard, copy)
 
+    def heard(self, contribution: Contribution) -> None:
+        """A contribution is in the log."""
+        self.rates.setdefault((contribution.group, contribution.clock), contribution.learning_rates)
+
     def is_whole(self, group: GroupId, clock: int) -> bool:
         """Whether every delta of a clock is in the log, sound."""
         return len(self.copies.get((group, clock), {})) == self._layout.shard_count
@@ -75,6 +80,7 @@ class ReferenceModel:
         """
         used = [use for use in record.uses if use.kind == "delta"]
         self._coefficients(record, used)
+        self._rates(record, used)
         for use in record.uses:
             require(use.kind == "delta" or use.coefficient == 0.0, "a skip has a coefficient")
         self._whose_buffers(record)
@@ -93,6 +99,24 @@ class ReferenceModel:
             require(use.coefficient == right, f"coefficient {use.coefficient}, not {right}")
         rho = share / total if used else 1.0
         require(record.rho == rho, f"rho {record.rho}, not {rho}")
+
+    def _rates(self, record: Version, used: list[Use]) -> None:
+        """Hold learning rates to the run's schedule, or to what the contributions in the log ask for."""
+        config = self._problem.config
+        if config.schedule.is_scripts:
+            asked = [(use.weight, self.rates[use.group, use.clock]) for use in used]
+            right = [mean_rate([(weight, rates[group]) for weight, rates in asked]) for group in range(self._groups)]
+        else:
+            factor = config.schedule.factor(record.version, config.steps)
+            right = [factor * group["lr"] for group in config.rule.groups]
+        require(list(record.learning_rates) == right, f"learning rates {record.learning_rates}, not {right}")
+        for use in record.uses:
+            said = self.rates[use.group, use.clock] if use.kind == "delta" else ()
+            require(use.learning_rates == said, f"clock {use.clock} of {use.group} asks for {said}")
+
+    @property
+    def _groups(self) -> int:
+        return len(self._problem.config.rule.groups)
 
     def _whose_buffers(self, record: Version) -> None:
         """A version names the least stale contribution that counts, the first of equals; without buffers none."""

@@ -54,6 +54,9 @@ MORE_STEPS = (14, 6, 3, 0)
 BUFFERS_SHARE = 0.3
 """Of the seeds: those whose model has buffers."""
 
+SCRIPTS_SHARE = 0.25
+"""Of the seeds: those whose workers set learning rates themselves, as scripts may."""
+
 MIN_KINDS = 4
 
 
@@ -112,7 +115,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         partitions=rng.choice((1, 2, 2, 3, 4)),
         rule=_rule(rng),
         consistency=_consistency(bounds),
-        schedule=bounds.choice((Schedule(), Schedule(), Schedule(warmup=3, decay="cosine", final=0.1))),
+        schedule=_schedule(seed, bounds),
         gone_after_ticks=rng.choice((4, 12)),
     )
     kinds = list(Fault) if rng.random() < LOSSY_SHARE else [kind for kind in Fault if kind not in LOSSY]
@@ -132,6 +135,11 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         fault_share=rng.choice((0.01, 0.02, 0.05)),
         prompt=rng.choice((0.3, 0.7, 0.95)),
     )
+
+
+def _schedule(seed: int, rng: random.Random) -> Schedule:
+    by_run = rng.choice((Schedule(), Schedule(), Schedule(warmup=3, decay="cosine", final=0.1)))
+    return Schedule(set_by="script") if seeded(("rates", seed)).random() < SCRIPTS_SHARE else by_run
 
 
 def _stop_at(rng: random.Random) -> int | None:
