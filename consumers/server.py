@@ -2,6 +2,8 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from driftline.broker.topics import Stream
 from driftline.consumers.coordinator import Coordinator
@@ -56,16 +58,18 @@ class Server:
         """Return the first effects: everything starts with the ledger."""
         return [Read(Stream.LEDGER, 0, 0)]
 
-    def on(self, event: Input) -> list[Effect]:
-        """Take one input and return what it leads to."""
+    def on(self, event: Input) -> Iterator[Effect]:
+        """Take one input and return what it leads to, made as it is taken (see `driftline.schemas.effects`)."""
         if self._finished:
-            return []
+            return
         try:
-            effects = [effect for effect in self._dispatch(event) if not self._is_still_read(effect)]
+            for effect in self._dispatch(event):
+                if not self._is_still_read(effect):
+                    self._finished |= isinstance(effect, Finish)
+                    yield effect
         except IntegrityError as error:
-            effects = [Finish("the log contradicts itself", str(error))]
-        self._finished = any(isinstance(effect, Finish) for effect in effects)
-        return effects
+            self._finished = True
+            yield Finish("the log contradicts itself", str(error))
 
     def _is_still_read(self, effect: Effect) -> bool:
         """Whether an effect would stop a reading that candidate or shards, which share it, still need."""
@@ -74,7 +78,7 @@ class Server:
         owned = self.shards.owned.get(effect.partition)
         return (owned is not None and not owned.is_loaded) or self.coordinator.wants_snapshots(effect.partition)
 
-    def _dispatch(self, event: Input) -> list[Effect]:
+    def _dispatch(self, event: Input) -> Iterable[Effect]:
         match event:
             case Received():
                 return self._received(event)
@@ -126,7 +130,7 @@ class Server:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _received(self, event: Received) -> list[Effect]:
+    def _received(self, event: Received) -> Iterable[Effect]:
         if event.stream is Stream.LEDGER:
             return self._ledger(event)
         if event.stream is Stream.SNAPSHOTS and event.value is None:
@@ -139,17 +143,17 @@ class Server:
         except Undecodable as error:
             return self._undecodable(event, str(error))
 
-    def _ledger(self, event: Received) -> list[Effect]:
+    def _ledger(self, event: Received) -> Iterator[Effect]:
         undecodable = self.state.totals.undecodable
         folded = self.state.read(event.offset, event.value)
-        effects = self.shards.on_ledger(folded) + self.coordinator.on_ledger(folded)
+        yield from self.shards.on_ledger(folded)
+        yield from self.coordinator.on_ledger(folded)
         if self.state.totals.undecodable != undecodable and self._owns_events:
-            effects += self._undecodable(event, "no ledger record")
+            yield from self._undecodable(event, "no ledger record")
         if self.state.ended is not None:
-            effects.append(Finish(self.state.ended.reason, self.state.ended.failure))
-        return effects
+            yield Finish(self.state.ended.reason, self.state.ended.failure)
 
-    def _decoded(self, event: Received) -> list[Effect]:
+    def _decoded(self, event: Received) -> Iterable[Effect]:
         record = decode(event.value)
         if event.value is None:
             raise AssertionError("decode() refuses a null value")
@@ -157,7 +161,7 @@ class Server:
             return self.shards.on_delta(record, event)
         if event.stream is Stream.SNAPSHOTS and isinstance(record, Snapshot):
             effects = self.coordinator.on_snapshot(record, event.value)
-            return effects + self.shards.on_snapshot(record, event.value, event.partition)
+            return chain(effects, self.shards.on_snapshot(record, event.value, event.partition))
         if event.stream is Stream.EVENTS and isinstance(record, Event):
             return self.coordinator.on_event(record)
         raise Undecodable(f"a {type(record).__name__} does not belong into {event.stream}")

@@ -5,7 +5,8 @@ and folds both: the same bits as the owner before it, because nothing but the lo
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -110,24 +111,27 @@ class ShardServer:
 
     # -- ledger ------------------------------------------------------------------------------------------------------
 
-    def on_ledger(self, folded: Folded) -> list[Effect]:
+    def on_ledger(self, folded: Folded) -> Iterator[Effect]:
         """A ledger record was read and folded into the shared state."""
         if folded.record is None:
-            return []
-        effects = self._activate()
+            return
+        yield from self._activate()
         if isinstance(folded.record, TermStart):
-            effects += self._repeat()
+            yield from self._repeat()
         if isinstance(folded.record, Publish):
-            effects += self._publish_idle(folded.record.version)
-        effects += self._apply_all()
+            yield from self._publish_idle(folded.record.version)
+        yield from self._apply_all()
         self._forget()
-        return effects
 
-    def _publish_idle(self, version: int) -> list[Effect]:
+    def _publish_idle(self, version: int) -> Iterator[Effect]:
         """Publish a version that was applied before it became a publish point."""
         current = [owned for owned in self.owned.values() if owned.is_loaded and owned.version == version]
-        effects = [effect for owned in current for effect in self._published(owned, version)]
-        return [*effects, self._server_state()] if effects else []
+        has_news = False
+        for effect in chain.from_iterable(self._published(owned, version) for owned in current):
+            has_news = True
+            yield effect
+        if has_news:
+            yield self._server_state()
 
     def _repeat(self) -> list[Effect]:
         """Say again what the ledger does not yet hold: a new coordinator knows nothing of it."""
@@ -156,7 +160,7 @@ class ShardServer:
 
     # -- version 0 ---------------------------------------------------------------------------------------------------
 
-    def on_snapshot(self, snapshot: Snapshot, value: bytes, partition: int) -> list[Effect]:
+    def on_snapshot(self, snapshot: Snapshot, value: bytes, partition: int) -> Iterable[Effect]:
         """A snapshot was read: take it if it is version 0 of a shard that is still missing."""
         state, owned = self._state, self.owned.get(partition)
         if owned is None or state.start is None or state.layout is None or state.config is None:
@@ -170,7 +174,7 @@ class ShardServer:
         owned.shards[shard] = Shard(state.layout, state.config.rule, shard, masters)
         if not owned.is_loaded:
             return []
-        return [StopReading(Stream.SNAPSHOTS, partition), *self._published(owned, 0), *self._apply_all()]
+        return chain([StopReading(Stream.SNAPSHOTS, partition)], self._published(owned, 0), self._apply_all())
 
     def on_snapshots_caught_up(self, reached: CaughtUp) -> list[Effect]:
         """Version 0 must have been found by now: `RunStart` names only what was read."""
@@ -183,7 +187,7 @@ class ShardServer:
 
     # -- deltas ------------------------------------------------------------------------------------------------------
 
-    def on_delta(self, delta: Delta, received: Received) -> list[Effect]:
+    def on_delta(self, delta: Delta, received: Received) -> Iterable[Effect]:
         """Hold a sound delta that some version may need; count everything else.
 
         Raises:
@@ -221,7 +225,7 @@ class ShardServer:
 
     def _hold(
         self, owned: OwnedPartition, clock: Clock, delta: Delta, checked: CheckedDelta, offset: int
-    ) -> list[Effect]:
+    ) -> Iterable[Effect]:
         shards = owned.held.setdefault(clock, {})
         known = shards.get(delta.shard)
         if known is not None:
@@ -255,19 +259,17 @@ class ShardServer:
 
     # -- versions ----------------------------------------------------------------------------------------------------
 
-    def _apply_all(self) -> list[Effect]:
+    def _apply_all(self) -> Iterator[Effect]:
         """Apply every version whose deltas are here, partition by partition."""
         before = len(self.digests)
-        effects: list[Effect] = []
         try:
             for owned in self.owned.values():
                 while not self.failure and self._can_apply(owned):
-                    effects += self._apply(owned, self._state.versions[owned.version + 1])
+                    yield from self._apply(owned, self._state.versions[owned.version + 1])
         except NonFiniteState as error:
             self.failure = str(error)
         if len(self.digests) != before or self.failure:
-            effects.append(self._server_state())
-        return effects
+            yield self._server_state()
 
     def _can_apply(self, owned: OwnedPartition) -> bool:
         record = self._state.versions.get(owned.version + 1)
@@ -275,7 +277,7 @@ class ShardServer:
             return False
         return owned.holds_all_of(record)
 
-    def _apply(self, owned: OwnedPartition, record: Version) -> list[Effect]:
+    def _apply(self, owned: OwnedPartition, record: Version) -> Iterable[Effect]:
         uses = [use for use in record.uses if use.kind == "delta"]
         for index, shard in owned.shards.items():
             terms, buffers = self._terms(owned, uses, index), self._buffers(owned, record, index)
@@ -297,9 +299,11 @@ class ShardServer:
 
     # -- publishing --------------------------------------------------------------------------------------------------
 
-    def _published(self, owned: OwnedPartition, version: int) -> list[Effect]:
-        """Report digests of a publish point that the ledger does not hold yet; send parameters of the newest one."""
-        effects: list[Effect] = []
+    def _published(self, owned: OwnedPartition, version: int) -> Iterable[Effect]:
+        """Report digests of a publish point that the ledger does not hold yet; send parameters of the newest one.
+
+        Shard by shard: the first is on its way while the next is hashed, and no second copy of the model is made.
+        """
         for index, shard in sorted(owned.shards.items()):
             if version not in self._state.states or version == self._state.last_publish:
                 state, masters = shard.digests()
@@ -308,8 +312,7 @@ class ShardServer:
                         shard=index, version=version, state=state, masters=masters
                     )
                 if version == self._state.last_publish:
-                    effects.append(self._parameters(shard, index, version, state))
-        return effects
+                    yield self._parameters(shard, index, version, state)
 
     def _parameters(self, shard: Shard, index: int, version: int, state_digest: bytes) -> Effect:
         layout, start = self._state.layout, self._state.start

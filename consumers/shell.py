@@ -58,8 +58,8 @@ class Core(Protocol):
         """Return the first effects."""
         ...
 
-    def on(self, event: Input) -> list[Effect]:
-        """Take one input and return what it leads to."""
+    def on(self, event: Input) -> Iterable[Effect]:
+        """Take one input and return what it leads to, all of which must be taken before anything else."""
         ...
 
 

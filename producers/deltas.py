@@ -1,6 +1,6 @@
 """A gradient as records: one delta a shard, and the contribution that announces them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,24 +48,41 @@ class Base:
     head: bytes
 
 
-def deltas(layout: Layout, base: Base, gradient: Gradient) -> tuple[list[Send], Contribution]:
-    """Cut a gradient into deltas; return them, in shard order, and the contribution to send behind them.
+class Cut:
+    """A gradient cut into deltas.
+
+    Args:
+        layout: of the run.
+        base: what the contribution builds on.
+        gradient: what was computed; read as the deltas are taken, so it must not change until then.
 
     Raises:
         ValueError: the gradient has another shape than the layout.
     """
-    if gradient.flat.shape != (layout.elements,) or gradient.flat.dtype != np.float32:
-        raise ValueError(
-            f"the layout has {layout.elements} float32 elements, the gradient is {gradient.flat.dtype}"
-            f"{list(gradient.flat.shape)}"
-        )
-    sends: list[Send] = []
-    digests: list[bytes] = []
-    for shard in range(layout.shard_count):
-        value, digest = seal(base.run, _delta(layout, base, gradient, shard))
-        sends.append(Send(Stream.DELTAS, layout.partition_of(shard), value))
-        digests.append(digest)
-    return sends, _contribution(layout, base, gradient, contribution_root(digests))
+
+    def __init__(self, layout: Layout, base: Base, gradient: Gradient) -> None:
+        if gradient.flat.shape != (layout.elements,) or gradient.flat.dtype != np.float32:
+            raise ValueError(
+                f"the layout has {layout.elements} float32 elements, the gradient is {gradient.flat.dtype}"
+                f"{list(gradient.flat.shape)}"
+            )
+        self._layout = layout
+        self._base = base
+        self._gradient = gradient
+        self._digests: list[bytes] = []
+
+    def deltas(self) -> Iterator[Send]:
+        """Seal one delta after the other, in shard order: each can be on its way while the next is hashed."""
+        for shard in range(self._layout.shard_count):
+            value, digest = seal(self._base.run, _delta(self._layout, self._base, self._gradient, shard))
+            self._digests.append(digest)
+            yield Send(Stream.DELTAS, self._layout.partition_of(shard), value)
+
+    def contribution(self) -> Contribution:
+        """Return what announces the deltas, to be sent behind them; all of them have been taken."""
+        if len(self._digests) != self._layout.shard_count:
+            raise AssertionError("contribution() follows the last delta")
+        return _contribution(self._layout, self._base, self._gradient, contribution_root(self._digests))
 
 
 def _delta(layout: Layout, base: Base, gradient: Gradient, shard: int) -> Delta:

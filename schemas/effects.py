@@ -1,7 +1,11 @@
 """What goes into a state machine and what comes out of it.
 
-The cores (coordinator, server, worker, follower) take one input at a time and return a list of effects. They know no
+The cores (coordinator, server, worker, follower) take one input at a time and return its effects. They know no
 broker, clock, socket or thread: a shell carries inputs and effects to a real Kafka, the simulation to a shuffled one.
+
+Effects may come from a generator. Each is then carried out before the next one is computed, so that a record is on its
+way while the next is hashed, and only one is held at a time. Whoever drives a core takes all effects of an input before
+anything else of that core; what is not taken has not happened.
 """
 
 from collections.abc import Mapping

@@ -9,6 +9,7 @@ The numbers (gradients) come from outside through `contribute`; nothing here com
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import Enum
 
 from driftline.broker.topics import Stream
@@ -18,7 +19,7 @@ from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
 from driftline.consumers.run_state import Folded, Group
 from driftline.errors import IntegrityError
-from driftline.producers.deltas import Base, Gradient, announce, deltas
+from driftline.producers.deltas import Base, Cut, Gradient, announce
 from driftline.producers.proposal import Offer, Proposed, propose
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import (
@@ -317,15 +318,23 @@ class WorkerSession:
         slow = sorted(one.worker for one in others if one.settled_pace < self.pace)
         return f"version {self.state.version + 1}, for which {', '.join(slow) or 'the servers'} must deliver"
 
-    def contribute(self, model: Model, gradient: Gradient) -> list[Effect]:
-        """Spend the next clock on a gradient that was computed on ``model``."""
+    def contribute(self, model: Model, gradient: Gradient) -> Iterator[Effect]:
+        """Spend the next clock on a gradient that was computed on ``model``, as the effects are taken.
+
+        Raises:
+            ValueError: the gradient has another shape than the layout; no clock is spent.
+        """
         layout = self.state.layout
         if self.group is None or layout is None:
             raise AssertionError("contribute() follows may_start()")
-        sends, contribution = deltas(layout, self._base(model), gradient)
+        return self._contributed(Cut(layout, self._base(model), gradient))
+
+    def _contributed(self, cut: Cut) -> Iterator[Effect]:
+        yield from cut.deltas()
+        contribution = cut.contribution()
         self._unsettled[contribution.clock] = contribution
-        self._read = gradient.cursor
-        return [*sends, announce(contribution)]
+        self._read = contribution.cursor
+        yield announce(contribution)
 
     def skip(self, model: Model, cursor: int, reason: str) -> list[Effect]:
         """Spend the next clock without a delta."""

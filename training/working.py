@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Iterable
 from functools import partial
 
 from driftline.broker.port import Broker
@@ -130,7 +131,7 @@ class _Worker:
             log.warning("clock %d is skipped: %s", session.clock + 1, found.reason)
         self._running.telling(lambda: self._spend(model, found))
 
-    def _spend(self, model: Model, found: Gradient | Skipped) -> list[Effect]:
+    def _spend(self, model: Model, found: Gradient | Skipped) -> Iterable[Effect]:
         if self._session.finished is not None or self._session.group is None:
             return []  # removed, or over, while we computed
         if isinstance(found, Skipped):

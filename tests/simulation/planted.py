@@ -5,6 +5,7 @@ Each is a handful of overridden methods, and data to the test that runs them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -165,7 +166,7 @@ class NeverPublishes(ShardServer):
 class KeepsTheLastCopy(ShardServer):
     """Lets a later delta replace the first one of the same identity."""
 
-    def _hold(self, owned: Any, clock: Any, delta: Any, checked: Any, offset: int) -> list[Effect]:
+    def _hold(self, owned: Any, clock: Any, delta: Any, checked: Any, offset: int) -> Iterable[Effect]:
         owned.held.get(clock, {}).pop(delta.shard, None)
         return super()._hold(owned, clock, delta, checked, offset)
 
@@ -203,7 +204,7 @@ class TakesTheLastBuffers(ShardServer):
 class AsksBuffersToBeFinite(ShardServer):
     """Refuses a delta because of what its buffers would be as numbers."""
 
-    def on_delta(self, delta: Delta, received: Received) -> list[Effect]:
+    def on_delta(self, delta: Delta, received: Received) -> Iterable[Effect]:
         if self._state.layout is not None and not is_finite(np.frombuffer(delta.payload, "<f4")):
             return self._refuse((delta.group, delta.clock), "not finite")
         return super().on_delta(delta, received)

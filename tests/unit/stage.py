@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class Stage:
             self.work()
         return self.worker.state.states[CONFIG.steps].state.hex()
 
-    def _perform(self, core: Core, effects: Sequence[Effect]) -> None:
+    def _perform(self, core: Core, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Send():

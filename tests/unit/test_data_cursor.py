@@ -63,7 +63,7 @@ def test_clocks_under_way_have_read_their_batches(ledger: Ledger) -> None:
     one = session("worker-1", ledger, BOXED, FIRST)
     one.state.heads[2] = ledger.chain.head
     flat = np.ones(ELEMENTS, dtype=np.float32)
-    one.contribute(Model(2, flat), Gradient(flat=flat, presence=[True], weight=1.0, loss=0.0, cursor=20))
+    list(one.contribute(Model(2, flat), Gradient(flat=flat, presence=[True], weight=1.0, loss=0.0, cursor=20)))
     assert one.cursor == 20
     one.skip(Model(2, flat), 21, "not finite")
     assert one.cursor == 21

@@ -173,8 +173,8 @@ def test_what_is_undecodable_is_counted_by_stream() -> None:
     run = small_run("small", steps=40)
     run.play(until_version=2)
     server = run.servers["server-1"]
-    server.on(Received(Stream.DELTAS, 0, 99, None, b"rubbish"))
-    server.on(Received(Stream.EVENTS, 0, 999, None, b"rubbish"))
+    list(server.on(Received(Stream.DELTAS, 0, 99, None, b"rubbish")))
+    list(server.on(Received(Stream.EVENTS, 0, 999, None, b"rubbish")))
     found = values(server_samples(server), "driftline_undecodable_total")
     assert found == {("ledger",): 0, ("deltas",): 1, ("events",): 1, ("snapshots",): 0}
 
@@ -204,7 +204,7 @@ def test_a_failed_send_is_in_what_a_server_says_of_itself() -> None:
     run = small_run("small", steps=40)
     run.play(until_version=1)
     server = run.servers["server-1"]
-    server.on(SendFailed(Send(Stream.EVENTS, 0, b"x"), str(BrokerUnreachable("away"))))
+    list(server.on(SendFailed(Send(Stream.EVENTS, 0, b"x"), str(BrokerUnreachable("away")))))
     assert server.shards.counters["sends_failed"] == 1
 
 

@@ -5,7 +5,7 @@ and in order, and then the time, which moves on by hand.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import EndReached, Record, Start
@@ -102,7 +102,7 @@ class StillRun:
             member.feed(Timer(self._clock.now_s()))
             member.perform(self._work(member.core))
 
-    def _work(self, core: Core) -> list[Effect]:
+    def _work(self, core: Core) -> Iterable[Effect]:
         if isinstance(core, WorkerSession):
             model = core.may_start()
             return [] if model is None else core.contribute(model, self._compute(core.name, model, core.pace))
@@ -139,7 +139,7 @@ class _Member:
         if not self.finished:
             self.perform(self.core.on(event))
 
-    def perform(self, effects: Sequence[Effect]) -> None:
+    def perform(self, effects: Iterable[Effect]) -> None:
         """Carry out what the core wants."""
         for effect in effects:
             match effect:

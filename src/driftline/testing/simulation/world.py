@@ -2,6 +2,7 @@
 
 import zlib
 from collections import Counter, deque
+from collections.abc import Iterable
 
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream
@@ -219,7 +220,7 @@ class World:
         self.note("contribute", actor.label, f"clock {session.clock + 1} on version {computed.model.version}, {fault}")
         if fault is Fault.SKIP:
             self.skips_asked += 1
-            effects = session.skip(computed.model, computed.gradient.cursor, "asked to")
+            effects: Iterable[Effect] = session.skip(computed.model, computed.gradient.cursor, "asked to")
         else:
             if fault is Fault.NAN_DELTA:
                 computed.gradient.flat[self.rng.randrange(self.scenario.elements)] = float("nan")
@@ -229,7 +230,7 @@ class World:
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    def _carry(self, actor: Actor, effects: list[Effect]) -> None:
+    def _carry(self, actor: Actor, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Send():
