@@ -43,6 +43,8 @@ WHOLE = [
     ("--steps", "1_000", "'1_000' is not a whole number"),
     ("--steps", "١٢", "is not a whole number"),
     ("--epochs", "0", "zero passes train nothing"),
+    ("--broker-nodes", "2", "--broker-nodes: a broker of 2 nodes cannot be made: with an even number"),
+    ("--broker-nodes", "0", "--broker-nodes: '0' is not a whole number from 1 to 7"),
     ("--seed", "-1", "'-1' is not a whole number from 0 to 9223372036854775807"),
     ("--partitions", "0", "--partitions: zero partitions hold nothing: give a whole number from 1 to 1000"),
     ("--mode", "snyc", "'snyc' is not known; did you mean sync?"),
@@ -76,6 +78,13 @@ def test_train_refuses_a_wrong_value_with_the_valid_range(option: str, value: st
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not Path(home).exists()
+
+
+def test_nodes_are_for_the_broker_of_this_machine_only() -> None:
+    """Nobody shall believe that a Kafka elsewhere got them."""
+    done = run("train", "digits", "--broker-nodes", "3", "--bootstrap-servers", NOWHERE)
+    assert done.exit_code == 2
+    assert "--broker-nodes: that is for the broker of --home; remove it or --bootstrap-servers" in done.stderr
 
 
 def test_train_names_everything_that_is_wrong_at_once(home: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from driftline.cli.options import Words, connection_options, json_option, run_name_option, run_options, setting
-from driftline.config.keys import KEYS, METRICS, PATIENCE, RUN_NAME, SECTIONS, SERVERS, TASK_NAME, Kind
+from driftline.config.keys import BROKER_NODES, KEYS, METRICS, PATIENCE, RUN_NAME, SECTIONS, SERVERS, TASK_NAME, Kind
 
 NOTHING = "-"
 
@@ -18,6 +18,7 @@ NOTHING = "-"
 @run_options
 @connection_options
 @setting(SERVERS)
+@setting(BROKER_NODES)
 @setting(PATIENCE)
 @setting(METRICS)
 @json_option
@@ -85,6 +86,7 @@ def _check(words: Words) -> None:
     words.task_settings()
     words.patience_s()
     words.servers()
+    words.broker_nodes()
     words.problems.attempt(lambda: None if task is None else check_task(task), None)
     words.problems.attempt(lambda: "" if run is None else check_run_name(run), "")
     words.problems.check()

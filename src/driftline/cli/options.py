@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from click.types import StringParamType
 
 from driftline.config.keys import (
+    BROKER_NODES,
     CONFIG_VARIABLE,
     DEFAULT_FILE,
     KAFKA,
@@ -23,6 +24,7 @@ from driftline.config.keys import (
     Key,
     Kind,
 )
+from driftline.errors import UsageError
 
 if TYPE_CHECKING:
     from driftline.config.address import Address
@@ -161,6 +163,24 @@ class Words:
         """Read how many servers ``train`` starts."""
         zero = "zero servers apply nothing"
         return self.problems.whole(SERVERS.option, self.text(SERVERS), 1, MAX_SERVERS, zero=zero)
+
+    def broker_nodes(self) -> int | None:
+        """Read how many nodes the broker of this home is to have."""
+        from driftline.broker.embedded.number import MAX_NODES, check_number  # noqa: PLC0415 - keeps --help fast
+
+        text = self.choice.text(BROKER_NODES)
+        if text is None:
+            return None
+        if self.choice.text(KAFKA[0]) is not None:
+            self.problems.add(
+                f"{BROKER_NODES.option}: that is for the broker of --home; remove it or {KAFKA[0].option}"
+            )
+        number = self.problems.whole(BROKER_NODES.option, text, 1, MAX_NODES)
+        try:
+            return check_number(number)
+        except UsageError as error:
+            self.problems.add(f"{BROKER_NODES.option}: {error}")
+            return None
 
     def patience_s(self) -> float:
         """Read how long a role waits for others."""

@@ -24,7 +24,7 @@ from driftline.cli.options import (
     setting,
 )
 from driftline.cli.progress import ProgressLine, count
-from driftline.config.keys import CONFIG_VARIABLE, KAFKA, KEYS, RUN_NAME, SERVERS, TASK_NAME
+from driftline.config.keys import BROKER_NODES, CONFIG_VARIABLE, KAFKA, KEYS, RUN_NAME, SERVERS, TASK_NAME
 
 if TYPE_CHECKING:
     from driftline.config.connection import Connection, Reached
@@ -51,6 +51,7 @@ class Request:
 @click.argument("task", required=False, envvar=TASK_NAME.variable)
 @run_name_option
 @setting(SERVERS)
+@setting(BROKER_NODES)
 @run_options
 @connection_options
 @json_option
@@ -99,7 +100,7 @@ def _read(words: Words) -> Request:
     words.check_task(task)
     request = Request(
         task=task,
-        connection=words.connection(),
+        connection=replace(words.connection(), nodes=words.broker_nodes()),
         settings=words.run(default_run_name(task) if run is None else run),
         task_settings=words.task_settings(),
         servers=words.servers(),

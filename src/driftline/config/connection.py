@@ -44,12 +44,14 @@ class Connection:
         bootstrap_servers: ``host:port``, several separated by commas, or None.
         properties: passed on to librdkafka; may hold secrets, so this object shows none of it.
         timeout_s: how long Kafka may take to answer at first.
+        nodes: of the broker of ``home``, if it is still to be made; None for as many as it has.
     """
 
     home: Path
     bootstrap_servers: str | None = None
     properties: Mapping[str, str] | None = None
     timeout_s: float = CONNECT_TIMEOUT_S
+    nodes: int | None = None
 
     def settings(self, bootstrap_servers: str) -> KafkaSettings:
         """Return the settings of Kafka clients.
@@ -129,7 +131,7 @@ class Connection:
     def _embedded(self, report: "Callable[[str], None]") -> "EmbeddedBroker":
         from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - not needed with a given address
 
-        return EmbeddedBroker(self.home, report=report)
+        return EmbeddedBroker(self.home, nodes=self.nodes, report=report)
 
 
 @contextmanager

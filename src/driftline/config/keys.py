@@ -204,6 +204,11 @@ TASK_SETTINGS = _key(
 
 SERVERS = _key("train", "servers", Kind.WHOLE, default="2", metavar="M", help="Server processes to start.")
 
+BROKER_NODES = _key(
+    "train", "broker_nodes", Kind.WHOLE, metavar="N", example="3",
+    help="Nodes of the broker of --home: 1, 3, 5 or 7. Default: as many as it was made with; 1 for a new one.",
+)  # fmt: skip
+
 PATIENCE = _key(
     "role", "patience", Kind.REAL, default="600", metavar="SECONDS", parameter="patience_s",
     help="Give up after waiting so long for others.",
@@ -215,7 +220,7 @@ METRICS = _key(
     "no figures.",
 )  # fmt: skip
 
-KEYS = (*KAFKA, RUN_NAME, *RUN, TASK_NAME, TASK_SETTINGS, SERVERS, PATIENCE, METRICS)
+KEYS = (*KAFKA, RUN_NAME, *RUN, TASK_NAME, TASK_SETTINGS, SERVERS, BROKER_NODES, PATIENCE, METRICS)
 
 SECTIONS = {
     "kafka": "Which Kafka, for every command.",
