@@ -37,7 +37,7 @@ _OPTION = re.compile(r"^--([a-z-]+)")
 class Optimizer(ScriptOptimizer):
     """Makes a script a worker of a run: wraps its torch optimizer, in one changed line.
 
-    ``driftline.Optimizer(torch.optim.AdamW(model.parameters()), model, "kafka://localhost:9092/my-run")``
+    ``driftline.Optimizer(torch.optim.AdamW(model.parameters()), model, "kafka:///my-run")``
 
     The constructor waits for the run to start and loads its newest version into the model. Everything else is as with
     the torch optimizer: ``backward()``, ``step()``, ``zero_grad()``. docs/optimizer.md says what else works, and how.
@@ -45,7 +45,8 @@ class Optimizer(ScriptOptimizer):
     Args:
         torch_optimizer: new, over parameters of ``model``; read once, never stepped.
         model: whole; what the optimizer does not hold of it stays as in version 0.
-        url: ``kafka://host:9092/my-run``; ``kafka:///my-run`` takes Kafka's address from the configuration.
+        url: ``kafka://host:9092/my-run``; ``kafka:///my-run`` takes Kafka's address from the configuration, or else that
+            of the broker which ``driftline broker start`` has started here.
         worker: name of this worker; by default ``$DRIFTLINE_WORKER``, or that of the machine with a number.
         timeout: seconds that one wait for others may take, above 0.
         kafka: properties of the Kafka clients, as librdkafka names them.

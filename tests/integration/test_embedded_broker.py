@@ -16,6 +16,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from driftline.broker.embedded import EmbeddedBroker, aot
 from driftline.broker.embedded.jars import ensure_jars
+from driftline.config.connection import Connection
+from driftline.errors import BrokerUnreachable
 from driftline.testing.broker import running_broker
 
 pytestmark = pytest.mark.kafka
@@ -146,5 +148,8 @@ def test_the_commands_start_show_and_stop_it(home: Path) -> None:
     seen = json.loads(driftline("status", "--json").stdout)
     assert (seen["state"], seen["bootstrap_servers"], seen["keep"]) == ("ready", servers, True)
     assert driftline("start").stdout.strip() == servers
+    with pytest.raises(BrokerUnreachable) as refused:
+        Connection(home, "127.0.0.1:9", timeout_s=0.3).reach("127.0.0.1:9")
+    assert f"The broker of {home} runs, but at {servers}: to use it leave the address out" in str(refused.value)
     assert "stopped" in driftline("stop").stderr
     assert json.loads(driftline("status", "--json").stdout)["state"] == "stopped"

@@ -13,7 +13,7 @@ from driftline.config.choosing import Choice
 from driftline.config.keys import KAFKA
 from driftline.config.pairs import read_pairs
 from driftline.config.problems import Problems
-from driftline.errors import UsageError
+from driftline.errors import BrokerUnreachable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,15 +65,29 @@ class Connection:
         """Return the Kafka at these addresses if it answers.
 
         Raises:
-            BrokerUnreachable: it does not, within ``timeout_s``; names the addresses.
+            BrokerUnreachable: it does not, within ``timeout_s``; names the addresses, and the broker of this home if
+                that is at another one.
         """
         settings = self.settings(bootstrap_servers)
         warning = unsafe(settings.properties)
         if warning:
             log.warning("%s", warning)
         broker = KafkaBroker(settings)
-        broker.check(self.timeout_s)
+        try:
+            broker.check(self.timeout_s)
+        except BrokerUnreachable as error:
+            raise BrokerUnreachable(f"{error}{self._nearby(bootstrap_servers)}") from None
         return Reached(broker, bootstrap_servers)
+
+    def _nearby(self, asked: str) -> str:
+        """Name the broker of this home, which has a port of its own, to somebody who looks for it elsewhere."""
+        own = self._embedded(_quiet).status()
+        if not own.running or own.bootstrap_servers == asked:
+            return ""
+        return (
+            f". The broker of {self.home} runs, but at {own.bootstrap_servers}: to use it leave the address out, in a "
+            f"script kafka:///NAME"
+        )
 
     def check_known(self) -> None:
         """Return if it is known where a running Kafka should be; asks nobody.
