@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from driftline.broker.port import Broker, Reader, Record, Start
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import DriftlineError, IntegrityError, RunError, RunRefused
+from driftline.telemetry.exporting import exporting
 from driftline.training.background import Background
 from driftline.training.live import Live
 from driftline.training.outcome import check_finish
@@ -181,10 +182,13 @@ class Launcher:
         from driftline.consumers.serving import wait_for_run  # noqa: PLC0415 - see the top of this module
         from driftline.training.evaluating import evaluate_run  # noqa: PLC0415 - ditto
 
-        run = self._plan.settings.run
-        wait_for_run(self._broker, run, stop=self._stop, patience_s=float("inf"))
-        name, watch = f"evaluator-{run}", self._watching.look
-        return evaluate_run(self._broker, run, name, self._loaded_task, stop=self._stop, watch=watch)
+        run, name = self._plan.settings.run, self._plan.evaluator
+        with exporting(self._plan.addresses().get(name), run=run, role="evaluator", member=name) as figures:
+            wait_for_run(self._broker, run, stop=self._stop, patience_s=float("inf"))
+            watch = self._watching.look
+            return evaluate_run(
+                self._broker, run, name, self._loaded_task, stop=self._stop, watch=watch, figures=figures
+            )
 
     def _loaded_task(self) -> "Task":
         while not self._task.done.wait(LOOK_S):

@@ -19,6 +19,8 @@ from torch import nn, optim
 
 from driftline.broker.port import Broker
 from driftline.errors import RunEnded, UsageError
+from driftline.telemetry.exporting import Address, exporting
+from driftline.telemetry.metrics import Watch
 from driftline.training import optimizer_registry as registry
 from driftline.training.model_in_run import ModelInRun
 from driftline.training.model_tensors import named_tensors
@@ -50,10 +52,11 @@ class ScriptOptimizer(optim.Optimizer):
         place: of the run, for people: Kafka's address and its name.
         worker: name of this worker; None takes that of the machine with a number, see `claim_name`.
         timeout_s: seconds that one wait for others may take.
+        metrics: host and port where figures are served to Prometheus; None for nowhere.
         using: closed when this optimizer is, or cannot be made.
 
     Raises:
-        UsageError: an argument is of a wrong type, or the name is another process's.
+        UsageError: an argument is of a wrong type, or name or port is another process's.
         ConfigError: lists everything about model, optimizer and settings that cannot be trained, by name.
         RunRefused: the run has other settings or another model; says which.
         WaitTimeout: the run did not start in time; says for whom it waited.
@@ -70,7 +73,7 @@ class ScriptOptimizer(optim.Optimizer):
     _finalizer: "weakref.finalize[..., Any]"
     _hooks: list[Any]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what `driftline.Optimizer` has found out
         self,
         torch_optimizer: optim.Optimizer,
         model: nn.Module,
@@ -80,6 +83,7 @@ class ScriptOptimizer(optim.Optimizer):
         place: str,
         worker: str | None = None,
         timeout_s: float = 600.0,
+        metrics: Address | None = None,
         using: ExitStack | None = None,
     ) -> None:
         check_arguments(torch_optimizer, model)
@@ -94,17 +98,18 @@ class ScriptOptimizer(optim.Optimizer):
         self._using = using or ExitStack()
         self._using.callback(claim.release)
         try:
-            self._join(broker, offers, timeout_s)
+            watch = self._using.enter_context(exporting(metrics, run=settings.run, role="worker", member=self.worker))
+            self._join(broker, offers, timeout_s, watch)
         except BaseException:
             self._using.close()
             raise
 
-    def _join(self, broker: Broker, offers: Offers, timeout_s: float) -> None:
+    def _join(self, broker: Broker, offers: Offers, timeout_s: float, watch: Watch) -> None:
         told = registry.make_room(self.place, self.worker, self.fingerprint, self._model.parameters())
         if told:
             log.warning("%s", told)
         offers.make_topics(broker)
-        member = Participation(broker, offers.settings.run, self.worker, offers, timeout_s)
+        member = Participation(broker, offers.settings.run, self.worker, offers, timeout_s, watch)
         # It holds the member, not this object, so that what the script drops is closed.
         self._finalizer = weakref.finalize(self, leave, member, self._using, self._pid, EXIT_SETTLE_S)
         me = weakref.ref(self)

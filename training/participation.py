@@ -6,10 +6,10 @@ The script computes; Kafka sits on a thread of its own (`Running`). Everything h
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from driftline.broker.port import Broker
 from driftline.consumers.follower import Model
@@ -18,11 +18,14 @@ from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Finish
+from driftline.telemetry.metrics import Watch, nobody_watches
+from driftline.training.figures import worker_samples
 from driftline.training.following import read_newest
 from driftline.training.outcome import check_finish
 from driftline.training.reading import read_ledger
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
+from driftline.training.wait_share import WaitShare
 
 log = logging.getLogger(__name__)
 
@@ -60,17 +63,26 @@ class Participation:
         worker: its name.
         make_offer: called at the start, and again if another worker's run turns out to have been first.
         timeout_s: seconds to wait for others before giving up, each time.
+        watch: told where the worker's figures come from, each time that it joins.
     """
 
-    def __init__(self, broker: Broker, run: str, worker: str, make_offer: MakeOffer, timeout_s: float) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        run: str,
+        worker: str,
+        make_offer: MakeOffer,
+        timeout_s: float,
+        watch: Watch = nobody_watches,
+    ) -> None:
         self.worker = worker
         self._broker = broker
         self._run = run
         self._make_offer = make_offer
         self._timeout_s = timeout_s
+        self._watch = watch
         self._stop = threading.Event()
-        self._began_s = time.monotonic()
-        self._waited_s = 0.0
+        self._waiting = WaitShare()
         self._knew_run = False
         self._session, self._running = self._begin(gives_way=False)
 
@@ -82,6 +94,7 @@ class Participation:
         offer = self._make_offer(state)
         session = WorkerSession(self.worker, os.urandom(16), offer, os.urandom(16), gives_way=gives_way)
         running = Running(self._broker, self._run, session, self.worker)
+        self._watch(partial(running.samples, partial(worker_samples, session)))
         return session, running.__enter__()
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -160,16 +173,13 @@ class Participation:
             return effects()
 
         self._running.check()
-        self._session.waiting_share = self._waited_s / max(time.monotonic() - self._began_s, 1e-9)
+        self._session.waiting_share = self._waiting.share
         self._running.telling(spend)
         return spent
 
     def _wait(self, question: Callable[[], Model | None], timeout_s: float) -> Model | None:
-        from_s = time.monotonic()
-        try:
+        with self._waiting:
             return self._running.asking(question, stop=self._stop, timeout_s=timeout_s, whom=self._session.waiting_for)
-        finally:
-            self._waited_s += time.monotonic() - from_s
 
     def _may_go_on(self, finish: Finish) -> bool:
         """Whether a new incarnation shall begin; False at a good end of the run, an error at any other."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from driftline.telemetry.exporting import Address, written
 from driftline.training.run_settings import RunSettings
 
 
@@ -21,6 +22,8 @@ class Plan:
         bootstrap_servers: where every process finds Kafka.
         environment: added to that of every process; secrets go here and never on a command line.
         logs: folder of the processes' logs.
+        metrics: where the first server serves figures; the others, then the workers, then the launcher itself have the
+            ports that follow. None for nowhere.
     """
 
     task: str
@@ -31,10 +34,11 @@ class Plan:
     bootstrap_servers: str
     environment: Mapping[str, str] = field(default_factory=dict)
     logs: Path
+    metrics: Address | None = None
 
     def server_command(self, name: str) -> list[str]:
         """Return the command line of one server."""
-        return [*self._driftline("server"), self.settings.run, "--name", name, *self._tied()]
+        return [*self._driftline("server"), self.settings.run, "--name", name, *self._figures(name), *self._tied()]
 
     def worker_command(self, name: str) -> list[str]:
         """Return the command line of one worker."""
@@ -51,7 +55,25 @@ class Plan:
         }
         words = [word for option, value in options.items() for word in (option, str(value))]
         pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
-        return [*self._driftline("worker"), *words, *pairs, *self._tied(), "--", self.task]
+        return [*self._driftline("worker"), *words, *pairs, *self._figures(name), *self._tied(), "--", self.task]
+
+    @property
+    def evaluator(self) -> str:
+        """Name of the evaluator in the launcher's own process."""
+        return f"evaluator-{self.settings.run}"
+
+    def addresses(self) -> dict[str, Address]:
+        """Return where each process serves figures, by its name; empty if none does."""
+        if self.metrics is None:
+            return {}
+        host, first = self.metrics
+        return {
+            name: (host, first + place) for place, name in enumerate((*self.servers, *self.workers, self.evaluator))
+        }
+
+    def _figures(self, name: str) -> list[str]:
+        address = self.addresses().get(name)
+        return [] if address is None else ["--metrics", written(address)]
 
     @staticmethod
     def _driftline(role: str) -> list[str]:

@@ -3,7 +3,6 @@
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterable
 from functools import partial
 
@@ -22,6 +21,7 @@ from driftline.training.run_settings import RunSettings
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
 from driftline.training.task import Task
+from driftline.training.wait_share import WaitShare
 
 log = logging.getLogger(__name__)
 
@@ -93,24 +93,21 @@ class _Worker:
         self._computing = computing
         self._stop = stop
         self._patience_s = patience_s
-        self._waited_s = 0.0
+        self._waiting = WaitShare()
         self._start: int | None = None
 
     def run(self) -> Finish | None:
         """Work until the session finishes; None when ``stop`` was set first."""
-        began_s = time.monotonic()
         while (model := self._next_model()) is not None:
             self._one_clock(model)
-            self._session.waiting_share = self._waited_s / max(time.monotonic() - began_s, 1e-9)
+            self._session.waiting_share = self._waiting.share
         return self._running.finished
 
     def _next_model(self) -> Model | None:
-        from_s = time.monotonic()
-        model = self._running.asking(
-            self._session.may_start, stop=self._stop, timeout_s=self._patience_s, whom=self._session.waiting_for
-        )
-        self._waited_s += time.monotonic() - from_s
-        return model
+        with self._waiting:
+            return self._running.asking(
+                self._session.may_start, stop=self._stop, timeout_s=self._patience_s, whom=self._session.waiting_for
+            )
 
     def _one_clock(self, model: Model) -> None:
         session, first_names = self._session, self._session.state.first_names

@@ -17,13 +17,16 @@ from torch import Tensor, nn, optim
 
 from driftline.broker.embedded.paths import default_home
 from driftline.broker.port import Broker
+from driftline.config.address import read_address
 from driftline.config.connection import Reached, read_connection
+from driftline.config.keys import METRICS
 from driftline.config.loading import find_file, load_run_settings
 from driftline.config.loading import load as load_choice
 from driftline.config.problems import Problems
 from driftline.consumers.verification_report import Report
 from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunError, RunRefused
 from driftline.telemetry import configure_logging
+from driftline.telemetry.exporting import Address
 from driftline.training.following import Version, follow_run, load_newest, load_one
 from driftline.training.optimizer import ScriptOptimizer
 from driftline.training.reading import check_run_exists
@@ -45,10 +48,12 @@ class Optimizer(ScriptOptimizer):
     Args:
         torch_optimizer: new, over parameters of ``model``; read once, never stepped.
         model: whole; what the optimizer does not hold of it stays as in version 0.
-        url: ``kafka://host:9092/my-run``; ``kafka:///my-run`` takes Kafka's address from the configuration, or else that
-            of the broker which ``driftline broker start`` has started here.
+        url: ``kafka://host:9092/my-run``; ``kafka:///my-run`` takes Kafka's address from the configuration, or else the
+            one of the broker that ``driftline broker start`` has started here.
         worker: name of this worker; by default ``$DRIFTLINE_WORKER``, or that of the machine with a number.
         timeout: seconds that one wait for others may take, above 0.
+        metrics: where figures are served to Prometheus, ``HOST:PORT`` or a port of this machine alone; 0 is any that is
+            free. By default that of the configuration, or nowhere.
         kafka: properties of the Kafka clients, as librdkafka names them.
         config: a TOML file; by default the one of ``$DRIFTLINE_CONFIG``, or ``driftline.toml`` where the script runs.
         broker: used instead of a Kafka; for tests.
@@ -57,14 +62,14 @@ class Optimizer(ScriptOptimizer):
             worker and has no end.
 
     Raises:
-        UsageError: an argument cannot be, or the name is another process's.
+        UsageError: an argument cannot be, or name or port is another process's.
         ConfigError: lists everything about model, optimizer and settings that cannot be, with the place.
         RunRefused: the run has other settings or another model; says which.
         WaitTimeout: the run did not start in time; says for whom it waited.
         BrokerError: Kafka is not there, or refuses to work with us.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whatever a script may have to say
         self,
         torch_optimizer: optim.Optimizer,
         model: nn.Module,
@@ -72,6 +77,7 @@ class Optimizer(ScriptOptimizer):
         *,
         worker: str | None = None,
         timeout: float = 600.0,
+        metrics: str | int | None = None,
         kafka: Mapping[str, str] | None = None,
         config: str | os.PathLike[str] | None = None,
         broker: Broker | None = None,
@@ -81,6 +87,7 @@ class Optimizer(ScriptOptimizer):
         where = read_run_url(url)
         file = find_file(None if config is None else os.fspath(config), os.environ)
         chosen = _run_settings(where.run, settings, file)
+        address = _metrics(metrics, file)
         using = ExitStack()
         try:
             reached = _Given(broker, "memory") if broker else _reach(where, kafka or {}, file, using)
@@ -92,6 +99,7 @@ class Optimizer(ScriptOptimizer):
                 place=f"kafka://{reached.bootstrap_servers}/{where.run}",
                 worker=worker or os.environ.get(VARIABLE) or None,
                 timeout_s=timeout,
+                metrics=address,
                 using=using,
             )
         except BaseException:
@@ -118,6 +126,14 @@ def _run_settings(run: str, said: Mapping[str, Any], file: Path | None) -> Any:
         return load_run_settings(run, said, environment=os.environ, file=file)
     except ConfigError as error:
         raise ConfigError([_OPTION.sub(_keyword, problem) for problem in error.problems]) from None
+
+
+def _metrics(said: str | int | None, file: Path | None) -> Address | None:
+    problems = Problems()
+    options = {} if said is None else {METRICS.parameter: str(said)}
+    address = read_address("metrics", load_choice(options, os.environ, file, problems).text(METRICS), problems)
+    problems.check()
+    return address
 
 
 def _keyword(option: "re.Match[str]") -> str:

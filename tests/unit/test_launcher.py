@@ -10,6 +10,7 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.options import Words
+from driftline.cli.server import server
 from driftline.cli.worker import worker
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
 from driftline.schemas.consistency import Consistency
@@ -170,6 +171,27 @@ def test_the_command_lines_hold_every_setting_and_no_property() -> None:
     assert plan.server_command("server-1")[2:] == [
         *("driftline", "server", "r", "--name", "server-1", "--bootstrap-servers", "h:1", "--stop-with-stdin")
     ]
+
+
+def test_every_process_serves_figures_at_a_port_of_its_own() -> None:
+    """They count up from the one that was asked for: servers, workers, and the evaluator of the command itself."""
+    plan = Plan(
+        task="digits",
+        settings=RunSettings(run="r", steps=9),
+        servers=("server-1", "server-2"),
+        workers=("worker-1", "worker-2"),
+        bootstrap_servers="h:1",
+        logs=Path(),
+        metrics=("::1", 9464),
+    )
+    names = ("server-1", "server-2", "worker-1", "worker-2", "evaluator-r")
+    assert plan.addresses() == {name: ("::1", 9464 + place) for place, name in enumerate(names)}
+    for name in plan.servers:
+        with server.make_context("server", plan.server_command(name)[4:]) as context, context.scope():
+            assert Words().metrics() == plan.addresses()[name]
+    for name in plan.workers:
+        with worker.make_context("worker", plan.worker_command(name)[4:]) as context, context.scope():
+            assert Words().metrics() == plan.addresses()[name]
 
 
 def test_the_command_line_of_a_worker_reads_back_as_the_same_settings() -> None:

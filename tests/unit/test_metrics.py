@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
-from driftline.config.address import read_address
+from driftline.config.address import read_address, read_first_address
 from driftline.config.problems import Problems
 from driftline.consumers.figures import run_samples, server_samples
 from driftline.consumers.rejection_reasons import OTHER, REASONS, reason_word
@@ -23,7 +23,8 @@ from driftline.errors import BrokerUnreachable, UsageError
 from driftline.schemas.effects import Received, Send, SendFailed
 from driftline.telemetry import catalogue
 from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
-from driftline.telemetry.exporter import Exporter
+from driftline.telemetry.exporter import Exporter, check_free
+from driftline.telemetry.exporting import metrics_url, written
 from driftline.telemetry.metrics import Counted, Kind, Sample, Summed
 from driftline.testing.small_model import small_run
 from driftline.testing.still_run import StillRun
@@ -292,3 +293,37 @@ def test_no_address_is_refused_with_an_example(text: str) -> None:
     assert read_address("--metrics", text, problems) is None
     with pytest.raises(Exception, match=r'is no address to listen on: write HOST:PORT, for example "0\.0\.0\.0:9464"'):
         problems.check()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"), [(None, None), ("9464", ("127.0.0.1", 9464)), ("65530", None), ("0", None)]
+)
+def test_the_first_of_several_addresses_leaves_room_for_the_others(
+    text: str | None, address: tuple[str, int] | None
+) -> None:
+    """A port that is chosen by the machine cannot be counted up from."""
+    problems = Problems()
+    assert read_first_address("--metrics", text, 7, problems) == address
+    if text and address is None:
+        (said,) = problems.found
+        assert said.startswith(f"--metrics: {text!r}: 7 processes have a port each, counting up from the one that is")
+        assert said.endswith("so it lies between 1 and 65529")
+
+
+def test_an_address_is_written_as_it_is_read() -> None:
+    for address in (("127.0.0.1", 9464), ("::1", 9464)):
+        assert read_address("--metrics", written(address), Problems()) == address
+    assert metrics_url(("::1", 9464)) == "http://[::1]:9464/metrics"
+
+
+def test_whether_a_port_is_free_is_known_before_a_process_needs_it(exporter: Exporter) -> None:
+    """With the words of the process itself; a port that is free stays so."""
+    with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{exporter.port}: another process listens there already"):
+        check_free("127.0.0.1", exporter.port)
+    with pytest.raises(UsageError, match="there is no such port; begin with a lower one"):
+        check_free("127.0.0.1", 65_536)
+    with Exporter("127.0.0.1", 0, WHO) as other:
+        port = other.port
+    check_free("127.0.0.1", port)
+    with Exporter("127.0.0.1", port, WHO):
+        pass

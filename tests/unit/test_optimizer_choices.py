@@ -1,5 +1,7 @@
 """What a script may choose of a run, and what it hears when it chooses what cannot be."""
 
+import re
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -95,3 +97,25 @@ def test_arguments_in_the_wrong_place(home: House) -> None:
         driftline.Optimizer(model.parameters(), model, "kafka://h:1/r", broker=home.broker)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"the model is a generator, not a torch\.nn\.Module"):
         home.optimizer(model.parameters(), optim.SGD(model.parameters(), lr=0.1))  # type: ignore[arg-type]
+
+
+def test_figures_of_a_script(home: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of a worker, under its name, until it leaves; the variable asks for them, too."""
+    caplog.set_level("INFO", "driftline.telemetry")
+    monkeypatch.setenv("DRIFTLINE_METRICS", "0")
+    model = line()
+    with home.optimizer(model, steps=9) as opt:
+        step(model, opt)
+        found = re.search(r"metrics at http://127\.0\.0\.1:(\d+)/metrics", caplog.text)
+        assert found is not None
+        port = int(found[1])
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            said = answer.read().decode()
+        assert 'driftline_clock{member="ada",role="worker",run="lines"} 1.0' in said
+        assert 'driftline_version{member="ada",role="worker",run="lines"} 1.0' in said
+        with pytest.raises(UsageError, match="another process listens there already; choose another port, or 0"):
+            home.optimizer(line(), worker="bob", metrics=port)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+    with pytest.raises(ConfigError, match=r"^metrics: 'here' is no address to listen on"):
+        home.optimizer(line(), metrics="here")

@@ -23,10 +23,10 @@ def evaluator(
     `driftline train` does the same; beside roles that were started by hand, one evaluator is enough.
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.cli.exporting import exporting  # noqa: PLC0415
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415
     from driftline.config.run import check_task  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
+    from driftline.telemetry.exporting import exporting  # noqa: PLC0415
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")

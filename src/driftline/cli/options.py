@@ -27,9 +27,9 @@ from driftline.config.keys import (
 from driftline.errors import UsageError
 
 if TYPE_CHECKING:
-    from driftline.config.address import Address
     from driftline.config.choosing import Choice
     from driftline.config.connection import Connection
+    from driftline.telemetry.exporting import Address
     from driftline.training.run_settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -191,6 +191,12 @@ class Words:
         from driftline.config.address import read_address  # noqa: PLC0415 - keeps --help fast
 
         return read_address(METRICS.option, self.choice.text(METRICS), self.problems)
+
+    def first_metrics(self, count: int) -> "Address | None":
+        """Read where ``count`` processes serve figures, the first of them here; None if they are not asked for."""
+        from driftline.config.address import read_first_address  # noqa: PLC0415 - keeps --help fast
+
+        return read_first_address(METRICS.option, self.choice.text(METRICS), count, self.problems)
 
 
 def _typed(context: click.Context) -> dict[str, Any]:

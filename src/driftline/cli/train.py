@@ -24,10 +24,13 @@ from driftline.cli.options import (
     setting,
 )
 from driftline.cli.progress import ProgressLine, count
-from driftline.config.keys import BROKER_NODES, CONFIG_VARIABLE, KAFKA, KEYS, RUN_NAME, SERVERS, TASK_NAME
+from driftline.config.keys import BROKER_NODES, CONFIG_VARIABLE, KAFKA, KEYS, METRICS, RUN_NAME, SERVERS, TASK_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from driftline.config.connection import Connection, Reached
+    from driftline.telemetry.exporting import Address
     from driftline.training.background import Background
     from driftline.training.naming import Existing
     from driftline.training.run_settings import RunSettings
@@ -45,6 +48,7 @@ class Request:
     servers: int
     connection: "Connection"
     name_is_default: bool
+    metrics: "Address | None" = None
 
 
 @click.command(epilog="Example: driftline train digits --workers 4 --mode ssp --staleness 2")
@@ -52,6 +56,7 @@ class Request:
 @run_name_option
 @setting(SERVERS)
 @setting(BROKER_NODES)
+@setting(METRICS)
 @run_options
 @connection_options
 @json_option
@@ -98,12 +103,15 @@ def _read(words: Words) -> Request:
     problems = words.problems
     task, run = words.name(TASK_NAME, "TASK"), words.choice.text(RUN_NAME)
     words.check_task(task)
+    settings, servers = words.run(default_run_name(task) if run is None else run), words.servers()
+    evaluators = 1  # in this process
     request = Request(
         task=task,
         connection=replace(words.connection(), nodes=words.broker_nodes()),
-        settings=words.run(default_run_name(task) if run is None else run),
+        settings=settings,
         task_settings=words.task_settings(),
-        servers=words.servers(),
+        servers=servers,
+        metrics=words.first_metrics(servers + settings.workers + evaluators),
         name_is_default=run is None,
     )
     problems.check()
@@ -133,14 +141,32 @@ def _train(
             bootstrap_servers=kafka.bootstrap_servers,
             environment={**_environment(request.connection), **_log_environment()},
             logs=run_folder(home, settings.run),
+            metrics=request.metrics,
         )
         line.say(
             f"run {settings.run}: {request.task} with {count(len(plan.workers), 'worker')} and "
             f"{count(len(plan.servers), 'server')}, Kafka at {kafka.bootstrap_servers}\nlogs are in {plan.logs}"
         )
+        _say_metrics(plan.addresses(), line)
         state = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say).run()
         live = read_recent_events(kafka.broker, settings.run, state)
         return build_status(settings.run, state, live), training_seconds(kafka.broker, settings.run, state)
+
+
+def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None:
+    """Say where everybody's figures will be, once it is certain that nobody else is there.
+
+    Raises:
+        UsageError: somebody is.
+    """
+    if not addresses:
+        return
+    from driftline.telemetry.exporter import check_free  # noqa: PLC0415 - an extra, and only when it is asked for
+    from driftline.telemetry.exporting import metrics_url  # noqa: PLC0415 - keeps --help fast
+
+    for name, address in addresses.items():
+        check_free(*address)
+        line.say(f"metrics of {name} at {metrics_url(address)}")
 
 
 @contextmanager

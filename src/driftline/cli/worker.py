@@ -22,9 +22,9 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     the same, else the worker is refused with the difference. Which part of the data a worker reads, and with it the
     result, depends on its name.
     """
-    from driftline.cli.exporting import exporting  # noqa: PLC0415 - keeps --help fast
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
     from driftline.telemetry import identify  # noqa: PLC0415
+    from driftline.telemetry.exporting import exporting  # noqa: PLC0415 - keeps --help fast
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")

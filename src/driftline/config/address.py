@@ -1,12 +1,10 @@
 """Where figures are served: HOST:PORT, or a port alone, which only this machine reaches."""
 
 from driftline.config.problems import Problems
+from driftline.telemetry.exporting import Address
 
 LOCAL = "127.0.0.1"
 MOST_PORT = 65_535
-
-Address = tuple[str, int]
-"""Host and port; port 0 is any that is free."""
 
 
 def read_address(option: str, text: str | None, problems: Problems) -> Address | None:
@@ -19,3 +17,15 @@ def read_address(option: str, text: str | None, problems: Problems) -> Address |
         problems.add(f'{option}: {text!r} is no address to listen on: write HOST:PORT, for example "0.0.0.0:9464"')
         return None
     return host, int(port)
+
+
+def read_first_address(option: str, text: str | None, count: int, problems: Problems) -> Address | None:
+    """Return the first address of ``count`` processes, whose ports count up from it; None if none was asked for."""
+    first = read_address(option, text, problems)
+    if first is None or 0 < first[1] <= MOST_PORT + 1 - count:
+        return first
+    problems.add(
+        f"{option}: {text!r}: {count} processes have a port each, counting up from the one that is named, so it lies "
+        f"between 1 and {MOST_PORT + 1 - count}"
+    )
+    return None

@@ -216,8 +216,8 @@ PATIENCE = _key(
 
 METRICS = _key(
     "role", "metrics", Kind.TEXT, metavar="HOST:PORT", example='"0.0.0.0:9464"',
-    help="Serve figures to Prometheus at http://HOST:PORT/metrics; with a port alone, to this machine only. Default: "
-    "no figures.",
+    help="Serve figures to Prometheus at http://HOST:PORT/metrics; with a port alone, to this machine only. `driftline "
+    "train` gives its processes one port each, counting up from PORT. Default: no figures.",
 )  # fmt: skip
 
 KEYS = (*KAFKA, RUN_NAME, *RUN, TASK_NAME, TASK_SETTINGS, SERVERS, BROKER_NODES, PATIENCE, METRICS)
@@ -227,7 +227,7 @@ SECTIONS = {
     "run": "What a run is. It is frozen when the run is made; whoever joins later need not repeat it.",
     "task": "What its workers train.",
     "train": "What `driftline train` starts on this machine.",
-    "role": "Of `driftline server`, `driftline worker` and `driftline evaluator`.",
+    "role": "Of `driftline server`, `driftline worker` and `driftline evaluator`; metrics of `driftline train`, too.",
 }
 """Section of a file → what is in it."""
 

@@ -1,6 +1,7 @@
 """Serves figures to Prometheus over HTTP. The only module that imports ``prometheus_client``."""
 
 import errno
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
@@ -62,6 +63,23 @@ class Exporter:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(CLOSE_S)
+
+
+def check_free(host: str, port: int) -> None:
+    """Return if an `Exporter` of another process can listen there.
+
+    Raises:
+        UsageError: it cannot; says why and what to do.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        raise UsageError(_why_not(host, port, error)) from None
+    except OverflowError:
+        raise UsageError(f"--metrics {host}:{port}: there is no such port; begin with a lower one") from None
 
 
 def _why_not(host: str, port: int, error: OSError) -> str:
