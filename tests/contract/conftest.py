@@ -3,11 +3,22 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.kafka.membership import Protocol
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Broker
 from tests.contract.support import Lab
+
+SESSION_S = 60
+"""Far above every deadline here: whoever closes must tell the group, not be missed by it."""
 
 _NOBODY = "127.0.0.1:1"
 
@@ -22,24 +33,48 @@ def _kafka_away() -> Broker:
     return KafkaBroker(KafkaSettings(_NOBODY, request_timeout_s=0.3, delivery_timeout_s=1.0))
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def _kafka(bootstrap_servers: str, protocol: Protocol) -> Broker:
+    # A topic that is missing is reported after these times; five seconds, the default, would only make tests slow.
+    return KafkaBroker(
+        KafkaSettings(
+            bootstrap_servers,
+            {"topic.metadata.propagation.max.ms": "500"},
+            idle_check_s=0.5,
+            session_timeout_s=SESSION_S,
+            group_protocol=protocol,
+            # Little is fetched ahead, so that a test can overtake it.
+            reader_queue_kib=1024,
+        )
+    )
+
+
+def _with_long_sessions(bootstrap_servers: str, unique_name: Callable[[str], str]) -> Callable[[str], str]:
+    """Return ``unique_name`` so that a group of such a name has the session that clients of the classic one ask for."""
+    client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+
+    def unique(label: str) -> str:
+        name = unique_name(label)
+        entry = ConfigEntry(
+            "consumer.session.timeout.ms", str(SESSION_S * 1000), incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ResourceType.GROUP, name, incremental_configs=[entry])
+        client.incremental_alter_configs([resource])[resource].result(20)
+        return name
+
+    return unique
+
+
+@pytest.fixture(params=["memory", pytest.param("classic", marks=pytest.mark.kafka)])
 def lab(request: pytest.FixtureRequest, unique_name: Callable[[str], str]) -> Iterator[Lab]:
-    """A broker of either kind."""
+    """A broker: in memory, or Kafka with groups by this protocol; tests of groups ask for further ones."""
     closers: list[Callable[[], object]] = []
     if request.param == "memory":
         made = Lab(MemoryBroker(), _memory_away, unique_name, closers)
     else:
-        # A topic that is missing is reported after these times; five seconds, the default, would only make tests slow.
-        settings = KafkaSettings(
-            request.getfixturevalue("kafka_bootstrap"),
-            {"topic.metadata.propagation.max.ms": "500"},
-            idle_check_s=0.5,
-            # Far above every deadline here: whoever closes must tell the group, not be missed by it.
-            session_timeout_s=60,
-            # Little is fetched ahead, so that a test can overtake it.
-            reader_queue_kib=1024,
-        )
-        made = Lab(KafkaBroker(settings), _kafka_away, unique_name, closers)
+        servers, protocol = request.getfixturevalue("kafka_bootstrap"), Protocol(request.param)
+        if protocol is Protocol.CONSUMER:
+            unique_name = _with_long_sessions(servers, unique_name)
+        made = Lab(_kafka(servers, protocol), _kafka_away, unique_name, closers)
     yield made
     for close in reversed(closers):
         close()

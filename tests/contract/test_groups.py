@@ -8,6 +8,12 @@ from driftline.broker.port import Assigned, EndReached, GroupReader, PositionLos
 from driftline.errors import TopicMissing
 from tests.contract.support import Lab, collect, next_event, quiet, settle, until, values_of, write
 
+pytestmark = pytest.mark.parametrize(
+    "lab",
+    ["memory", *(pytest.param(one, marks=pytest.mark.kafka) for one in ("classic", "consumer"))],
+    indirect=True,
+)
+
 Join = Callable[[str], GroupReader]
 
 

@@ -5,6 +5,7 @@ from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka.errors import Faults, translated, undelivered
+from driftline.broker.kafka.membership import Protocol, suited
 from driftline.errors import BrokerError, BrokerUnreachable, ConfigError, DeliveryFailed, RightMissing, TopicMissing
 
 _SECRET = "correct-horse-battery"  # noqa: S105 - the test looks for it where it must not be
@@ -37,16 +38,18 @@ def test_every_problem_is_told_at_once() -> None:
             },
             session_timeout_s=400,
             request_timeout_s=0,
+            group_protocol="newest",
         )
     text = str(caught.value)
-    assert len(caught.value.problems) == 10
+    assert len(caught.value.problems) == 11
     for part in (
         "'nowhere' is no address",
         "session_timeout_s = 400 is above max_poll_interval_s = 300",
         "request_timeout_s = 0: must be positive",
         "enable.idempotence=false: remove it",
         "acks=1: remove it",
-        "group.protocol=consumer: remove it",
+        "group.protocol: remove it; choose it with --group-protocol",
+        "group_protocol = 'newest' is not known; there are auto, consumer, static, classic",
         "session.timeout.ms: remove it",
         "did you mean ssl.ca.location?",
         "linger.ms",
@@ -80,7 +83,8 @@ def test_secrets_are_neither_shown_nor_quoted_in_errors(name: str) -> None:
 
 def test_a_users_property_reaches_every_kind_of_client() -> None:
     settings = KafkaSettings(_ADDRESS, {"socket.timeout.ms": "1234"})
-    for client in (settings.common(), settings.producer(), settings.consumer(), settings.group("g", "m")):
+    members = [settings.group("g", "m", protocol) for protocol in Protocol]
+    for client in (settings.common(), settings.producer(), settings.consumer(), *members):
         assert client["socket.timeout.ms"] == "1234"
 
 
@@ -129,3 +133,39 @@ def test_a_fatal_error_breaks_a_client_for_good() -> None:
     faults.worked()
     with pytest.raises(BrokerError, match="broken for good: gap"):
         faults.check()
+
+
+@pytest.mark.parametrize(
+    ("protocols", "session_ms", "chosen"),
+    [
+        ("classic,consumer,streams", "750", Protocol.CONSUMER),
+        ("classic,consumer", "6000", Protocol.CONSUMER),
+        ("classic,consumer", "45000", Protocol.STATIC),
+        ("consumer", "45000", Protocol.CONSUMER),
+        ("classic", "750", Protocol.STATIC),
+        ("classic", None, Protocol.STATIC),
+        (None, None, Protocol.STATIC),
+    ],
+)
+def test_the_protocol_that_notices_a_death_first_is_chosen(
+    protocols: str | None, session_ms: str | None, chosen: Protocol
+) -> None:
+    """By Kafka's default the newer one waits for 45 seconds, the classic one for as long as we say."""
+    told = {"group.coordinator.rebalance.protocols": protocols, "group.consumer.session.timeout.ms": session_ms}
+    assert suited({name: value for name, value in told.items() if value is not None}, 6.0) is chosen
+
+
+def test_settings_that_may_not_be_read_choose_what_every_kafka_has() -> None:
+    assert suited(None, 6.0) is Protocol.STATIC
+
+
+def test_only_what_a_protocol_leaves_to_the_client_is_said() -> None:
+    """The newer one refuses a session or an assignor of the client's; only a static member has an id."""
+    settings = KafkaSettings(_ADDRESS, session_timeout_s=6.0)
+    names = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.instance.id"}
+    said = {protocol: names & settings.group("g", "m", protocol).keys() for protocol in Protocol}
+    assert said == {
+        Protocol.CONSUMER: set(),
+        Protocol.STATIC: names,
+        Protocol.CLASSIC: names - {"group.instance.id"},
+    }

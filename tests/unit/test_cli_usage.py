@@ -64,6 +64,8 @@ WHOLE = [
     ("--run", "x" * 250, "has 250 characters"),
     ("--set", "channels", "--set 'channels': a value is missing; write --set channels=VALUE"),
     ("--kafka-property", "linger.mss=1", "did you mean linger.ms?"),
+    ("--group-protocol", "consumr", "--group-protocol: 'consumr' is not known; did you mean consumer?"),
+    ("--kafka-property", "group.protocol=consumer", "remove it; choose it with --group-protocol"),
     ("--bootstrap-servers", "", "is no address; an example is"),
     ("--bootstrap-servers", "localhost", "'localhost' is no address"),
     ("--bootstrap-servers", "localhost:99999", "is no address"),

@@ -218,7 +218,7 @@ LEFT_TO_KAFKA = {
 }
 TESTS_ONLY = re.compile(
     r"log\.(initial\.task|retention\.check|segment\.delete|cleaner\.backoff)\..*"
-    r"|group\..*timeout.*|.*heartbeat.*"
+    r"|group\..*(timeout|assignment).*|.*heartbeat.*"
 )
 """What makes tests on the embedded Kafka quick."""
 

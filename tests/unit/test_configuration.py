@@ -20,7 +20,7 @@ from driftline.config.problems import Problems
 from driftline.config.run import RunWords
 from driftline.errors import ConfigError
 
-ADDRESSES, TIMEOUT, PROPERTIES = KAFKA
+ADDRESSES, TIMEOUT, PROPERTIES, PROTOCOL = KAFKA
 STEPS = by_parameter()["steps"]
 NOWHERE = "127.0.0.1:9"
 
@@ -327,7 +327,7 @@ def test_the_reference_file_says_the_defaults_and_can_be_uncommented() -> None:
 
 def test_train_gives_its_processes_no_second_opinion() -> None:
     """What was settled is on their command lines; variables and the file of the directory must not count again."""
-    environment = _environment(Connection(Path(), NOWHERE, {"sasl.password": "x"}, 3.0))
+    environment = _environment(Connection(Path(), NOWHERE, {"sasl.password": "x"}, 3.0, group_protocol="static"))
     assert environment.keys() >= {key.variable for key in KEYS}
     before = {key.variable: "7" for key in RUN} | {"DRIFTLINE_CONFIG": "run.toml"}
     after = before | environment
@@ -335,6 +335,7 @@ def test_train_gives_its_processes_no_second_opinion() -> None:
     assert not any(choice.is_said(key) for key in RUN)
     assert after["DRIFTLINE_CONFIG"] == os.devnull
     assert (choice.text(TIMEOUT), choice.pairs(PROPERTIES)) == ("3.0", ("sasl.password=x",))
+    assert choice.text(PROTOCOL) == "static"
 
 
 def test_a_problem_of_one_setting_does_not_carry_the_place_of_another() -> None:

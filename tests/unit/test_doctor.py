@@ -51,7 +51,14 @@ WRONG: list[tuple[dict[str, object], str, str]] = [
     ({"settings": SETTINGS | {"replica.fetch.max.bytes": "65536"}}, NOTE, "replica.fetch.max.bytes is 65536"),
     ({"settings": SETTINGS | {"group.min.session.timeout.ms": "10000"}}, PROBLEM, "at most 6000 is needed"),
     ({"settings": SETTINGS | {"group.max.session.timeout.ms": "5000"}}, PROBLEM, "at least 6000 is needed"),
-    ({"settings": SETTINGS | {"group.coordinator.rebalance.protocols": "consumer"}}, PROBLEM, "classic is needed"),
+    (
+        {
+            "settings": SETTINGS
+            | {"group.coordinator.rebalance.protocols": "consumer", "group.consumer.session.timeout.ms": "45000"}
+        },
+        NOTE,
+        "a dead one is noticed after 45 s",
+    ),
     ({"addresses": (NODE, Address(2, "b", 1))}, NOTE, "default.replication.factor is 1: a run is lost"),
     ({"settings": None, "settings_problem": "no right"}, NOTE, "not looked at: no right"),
     ({"clock_ahead_s": 3 * 3600.0}, PROBLEM, "this machine's clock is 3.0 h ahead of Kafka's; set it by NTP"),

@@ -207,7 +207,7 @@ def _environment(connection: "Connection") -> dict[str, str]:
 
     Everything else is on their command lines, so variables and files that were settled here must not count again.
     """
-    addresses, timeout, pairs = KAFKA
+    addresses, timeout, pairs, protocol = KAFKA
     properties = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
     return {
         **{key.variable: "" for key in KEYS},
@@ -215,6 +215,7 @@ def _environment(connection: "Connection") -> dict[str, str]:
         addresses.variable: connection.bootstrap_servers or "",
         timeout.variable: str(connection.timeout_s),
         pairs.variable: "\n".join(properties),
+        protocol.variable: connection.group_protocol,
     }
 
 

@@ -1,6 +1,5 @@
 """From the words of a command line to the bounds and the schedule of a run."""
 
-import difflib
 import re
 from dataclasses import dataclass
 
@@ -59,10 +58,10 @@ class BoundWords:
             drop_slowest=problems.whole("--drop-slowest", self.drop_slowest, 0, MAX_COUNT),
             buffer=problems.whole("--buffer", self._buffer(mode), 0, MAX_COUNT),
             ahead=problems.whole("--ahead", self.ahead, 0, MAX_COUNT),
-            weighting=_known(problems, "--weighting", self.weighting or self._usual_weighting(mode), WEIGHTINGS),
+            weighting=problems.known("--weighting", self.weighting or self._usual_weighting(mode), WEIGHTINGS),
             exponent=problems.real("--exponent", self.exponent, 0.0, 100.0),
             max_staleness=-1 if late == "-1" else problems.whole("--max-staleness", late, 0, MAX_STALENESS),
-            on_stale=_known(problems, "--on-stale", self.on_stale, ON_STALE),
+            on_stale=problems.known("--on-stale", self.on_stale, ON_STALE),
             max_age_s=problems.real("--max-age", self.max_age, 0.0, 1e9),
         )
         if len(problems.found) == before:
@@ -74,9 +73,9 @@ class BoundWords:
         """Return the schedule, or anything at all once ``problems`` has grown."""
         one = Schedule(
             warmup=problems.whole("--warmup", self.warmup, 0, MAX_VERSIONS),
-            decay=_known(problems, "--decay", self.decay, DECAYS),
+            decay=problems.known("--decay", self.decay, DECAYS),
             final=problems.real("--final-rate", self.final_rate, 0.0, 1.0),
-            set_by=_known(problems, "--schedule", self.schedule, SET_BY),
+            set_by=problems.known("--schedule", self.schedule, SET_BY),
         )
         for problem in schedule_problems(one) if not problems.found else ():
             problems.add(f"--{problem.replace('final:', 'final-rate:', 1)}")
@@ -107,7 +106,7 @@ class BoundWords:
     def _mode(self, problems: Problems) -> str:
         if self.mode in LATER_MODES:
             problems.add(f"--mode: {self.mode!r} is still to come; there are {', '.join(MODES)}")
-        return "sync" if self.mode in LATER_MODES else _known(problems, "--mode", self.mode, MODES)
+        return "sync" if self.mode in LATER_MODES else problems.known("--mode", self.mode, MODES)
 
     def _staleness(self, mode: str) -> str:
         usual = SSP_STALENESS if mode == "ssp" else "0"
@@ -120,12 +119,3 @@ class BoundWords:
     def _usual_weighting(self, mode: str) -> str:
         """Stale work counts for less by default where nothing bounds how stale it gets."""
         return "inverse" if mode in ("async", "buffered") and self.ahead == "0" else "none"
-
-
-def _known(problems: Problems, option: str, word: str, known: tuple[str, ...]) -> str:
-    if word in known:
-        return word
-    near = difflib.get_close_matches(word, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    problems.add(f"{option}: {word!r} is not known; {hint}")
-    return known[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.hints import unsafe
+from driftline.broker.kafka.membership import CHOICES
 from driftline.config.choosing import Choice
 from driftline.config.keys import KAFKA
 from driftline.config.pairs import read_pairs
@@ -45,6 +46,7 @@ class Connection:
         properties: passed on to librdkafka; may hold secrets, so this object shows none of it.
         timeout_s: how long Kafka may take to answer at first.
         nodes: of the broker of ``home``, if it is still to be made; None for as many as it has.
+        group_protocol: how members take part in groups, see ``KafkaSettings``.
     """
 
     home: Path
@@ -52,6 +54,7 @@ class Connection:
     properties: Mapping[str, str] | None = None
     timeout_s: float = CONNECT_TIMEOUT_S
     nodes: int | None = None
+    group_protocol: str = "auto"
 
     def settings(self, bootstrap_servers: str) -> KafkaSettings:
         """Return the settings of Kafka clients.
@@ -59,7 +62,8 @@ class Connection:
         Raises:
             ConfigError: lists everything wrong with the address and the properties.
         """
-        return KafkaSettings(bootstrap_servers, properties=dict(self.properties or {}))
+        properties = dict(self.properties or {})
+        return KafkaSettings(bootstrap_servers, properties=properties, group_protocol=self.group_protocol)
 
     def reach(self, bootstrap_servers: str) -> Reached:
         """Return the Kafka at these addresses if it answers.
@@ -163,11 +167,12 @@ def _quiet(_line: str) -> None:
 
 def read_connection(choice: Choice, home: Path, problems: Problems) -> Connection:
     """Return the connection that was asked for, checked as far as possible without connecting."""
-    addresses, timeout, pairs = KAFKA
+    addresses, timeout, pairs, protocol = KAFKA
     bootstrap_servers = choice.text(addresses)
     properties = read_pairs(pairs.option, choice.pairs(pairs), problems)
     timeout_s = problems.real(timeout.option, choice.text(timeout) or "", 0.001, 3600.0)
-    connection = Connection(home, bootstrap_servers, properties, timeout_s)
+    chosen = problems.known(protocol.option, choice.text(protocol) or "", CHOICES)
+    connection = Connection(home, bootstrap_servers, properties, timeout_s, group_protocol=chosen)
     address = _ANY_ADDRESS if bootstrap_servers is None else bootstrap_servers
     problems.attempt(lambda: connection.settings(address), KafkaSettings(_ANY_ADDRESS))
     return connection

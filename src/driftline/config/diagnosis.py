@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from driftline.broker.kafka.membership import Protocol, suited
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.survey import Address
 from driftline.broker.topic_check import LEAST_MESSAGE_BYTES, Difference
@@ -107,12 +108,16 @@ def _limit(settings: Mapping[str, str], name: str, *, least: int = 0, most: int 
 
 
 def _about_groups(settings: Mapping[str, str]) -> list[Finding]:
-    protocols = settings.get("group.coordinator.rebalance.protocols")
-    if protocols is None or "classic" in protocols:
-        return [
-            Finding(OK, "groups", f"the classic group protocol is there{f' (of {protocols})' if protocols else ''}")
-        ]
-    return [Finding(PROBLEM, "groups", f"group.coordinator.rebalance.protocols is {protocols}; classic is needed")]
+    chosen = suited(settings, SESSION_MS / 1000)
+    ms = (
+        int(settings.get("group.consumer.session.timeout.ms", SESSION_MS))
+        if chosen is Protocol.CONSUMER
+        else SESSION_MS
+    )
+    text = f"servers take part by the {chosen} protocol, so a dead one is noticed after {ms / 1000:g} s"
+    if ms <= SESSION_MS:
+        return [Finding(OK, "groups", text)]
+    return [Finding(NOTE, "groups", f"{text}: lower group.consumer.session.timeout.ms, or allow the classic protocol")]
 
 
 def _about_copies(settings: Mapping[str, str], nodes: int) -> list[Finding]:

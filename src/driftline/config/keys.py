@@ -84,6 +84,12 @@ KAFKA = (
         help="Property of the Kafka clients, as librdkafka names it; repeatable. Secrets belong into the environment "
         "variable, one a line: other users of the machine can see the command line.",
     ),
+    _key(
+        "kafka", "group_protocol", Kind.TEXT, default="auto", metavar="HOW",
+        help="How servers share out partitions: consumer (the newer protocol, where Kafka says after which silence a "
+        "server is given up), static (the classic one, where a server that comes back has its partitions again), "
+        "classic (without that), or auto: consumer where that is soon, as on the broker of --home, static elsewhere.",
+    ),
 )  # fmt: skip
 
 SCHEDULE = _key(

@@ -1,5 +1,6 @@
 """Collecting what is wrong, so that a person sees all of it at once."""
 
+import difflib
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -60,6 +61,15 @@ class Problems:
             return number
         self.add(f"{option}: {_short(text)!r} is not a number from {low:g} to {high:g}")
         return low
+
+    def known(self, option: str, word: str, known: tuple[str, ...]) -> str:
+        """Read a word that is one of ``known``."""
+        if word in known:
+            return word
+        near = difflib.get_close_matches(word, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        self.add(f"{option}: {word!r} is not known; {hint}")
+        return known[0]
 
     def check(self) -> None:
         """Return if nothing was wrong.

@@ -49,9 +49,12 @@ _GROUPS = {
     "group.min.session.timeout.ms": "1000",
     # Consumer protocol: the broker says. It exits if a value lies below its own minimum.
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.session.timeout.ms": "750",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "150",
+    # Kafka would gather changes of a group for a second before it shares out anew.
+    "group.consumer.min.assignment.interval.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
 }
 
 _ALONE = {

@@ -75,6 +75,26 @@ class KafkaAdmin:
             found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
         return found
 
+    def node_settings(self, timeout_s: float | None = None) -> Mapping[str, str]:
+        """Return the settings of a node that answers; ``timeout_s`` replaces the request time-out.
+
+        Raises:
+            BrokerUnreachable: no answer in time.
+            RightMissing: this client may not read them.
+        """
+        deadline = self._deadline(timeout_s)
+        needs = Right("DescribeConfigs", "cluster")
+
+        def nodes() -> list[int]:
+            left_s = deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
+            return sorted(self._client.list_topics(timeout=left_s).brokers)
+
+        node = self._retrying(nodes, "asking for the nodes", deadline, needs)[0]
+        resource = ConfigResource(ResourceType.BROKER, str(node))
+        futures = self._client.describe_configs([resource], request_timeout=deadline.left_s(at_least=_LEAST_S))
+        entries = self._answer(futures[resource], "reading a node's settings", deadline, needs)
+        return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
+
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """See ``Admin.create``."""
         deadline = self._deadline()

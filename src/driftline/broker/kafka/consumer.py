@@ -10,6 +10,7 @@ from driftline.broker.kafka.admin import KafkaAdmin
 from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import (
     AWAY,
+    BROKEN,
     END_OF_PARTITION,
     LOST,
     MISSING,
@@ -17,10 +18,11 @@ from driftline.broker.kafka.errors import (
     Faults,
     translated,
 )
+from driftline.broker.kafka.membership import AUTO, Protocol, suited
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail
-from driftline.errors import BrokerUnreachable, TopicMissing
+from driftline.errors import BrokerUnreachable, RightMissing, TopicMissing
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +78,19 @@ class Lookup:
                 if grace.passed():
                     raise
                 time.sleep(_GRACE_S / 10)
+
+    def protocol(self, timeout_s: float) -> Protocol:
+        """Return the protocol by which to take part in a group.
+
+        Raises:
+            BrokerUnreachable: no answer within ``timeout_s``, so it is not known yet.
+        """
+        if self._settings.group_protocol != AUTO:
+            return Protocol(self._settings.group_protocol)
+        try:
+            return suited(self._client().node_settings(timeout_s), self._settings.session_timeout_s)
+        except RightMissing:
+            return suited(None, self._settings.session_timeout_s)
 
     def missing(self, topics: Iterable[str]) -> list[str]:
         """Those of the topics that do not exist; none if nobody answers, for then nothing is known."""
@@ -191,6 +206,9 @@ class Inbox:
                 needs = Right("Read", "group", self._group)
                 raise translated(error, f"joining group {self._group}", self._settings, needs)
             # A reader of named partitions joins no group. librdkafka looks for the coordinator of its id all the same.
+        elif error.code() in BROKEN:
+            self._faults.give_up(error)
+            self._faults.check()
         elif error.code() not in AWAY and not error.retriable():
             raise translated(error, f"reading {topic}", self._settings, Right("Read", "topic", topic))
         _log.debug("reading %s: %s", topic, error.str())

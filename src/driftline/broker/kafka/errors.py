@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 END_OF_PARTITION = KafkaError._PARTITION_EOF
 POLLED_TOO_LATE = KafkaError._MAX_POLL_EXCEEDED
+BROKEN = {KafkaError._FATAL}
 LOST = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 AWAY = {
     KafkaError._ALL_BROKERS_DOWN,
@@ -50,6 +51,7 @@ FORBIDDEN = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
 
+_SAME_NAME = "another process took part in this group under the same name since: give each a --name of its own"
 _REPEATED_AFTER_S = 10.0
 _REPEATED_WITHIN_S = 120.0
 
@@ -157,7 +159,7 @@ class Faults:
         said = self._settings.scrub(error.str())
         _log.debug("Kafka client: %s (%s)", said, error.name())
         if error.fatal():
-            self._broken = f"the Kafka client is broken for good: {said} ({error.name()})"
+            self.give_up(error)
         elif is_refusal(error):
             self.last_word = said
             self._refuse(str(translated(error, "connecting", self._settings)))
@@ -165,6 +167,12 @@ class Faults:
             self.closed += 1
         else:
             self.last_word = said
+
+    def give_up(self, error: KafkaError) -> None:
+        """Take a fatal error: from ``error_cb``, or a consumer's message, which does not say its cause but in words."""
+        said = self._settings.scrub(error.str())
+        why = f"; {_SAME_NAME}" if "fenced" in said else ""
+        self._broken = f"the Kafka client is broken for good: {said} ({error.name()}){why}"
 
     @property
     def is_silent(self) -> bool:

@@ -1,8 +1,10 @@
 """The Kafka ``GroupReader``."""
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from driftline.broker.guard import ClientGuard
 from driftline.broker.kafka.closing import close_within
@@ -12,15 +14,18 @@ from driftline.broker.kafka.errors import Faults
 from driftline.broker.kafka.ownership import Ownership
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Assigned, EndReached, Record, Revoked, Start
-from driftline.errors import BrokerUnreachable
+from driftline.errors import BrokerUnreachable, TopicMissing
+
+_log = logging.getLogger(__name__)
 
 _LOOKUP_S = 0.5
 """Longest look-up between two polls; it is repeated until it succeeds."""
 
 
 class KafkaGroupReader:
-    """A member of a consumer group, with the classic protocol and cooperative rebalancing.
+    """A member of a consumer group, by the protocol that suits the brokers or was asked for.
 
+    Which protocol suits is asked between polls, so the group is joined by the first poll that finds a broker.
     librdkafka calls back about assignments from inside ``poll``, on the owner's thread, and may hand out a record in
     the same call: changes are returned first, the record is held until then.
     """
@@ -33,13 +38,9 @@ class KafkaGroupReader:
         self._ownership = Ownership(topic)
         self._lookup = Lookup(settings)
         self._inbox = Inbox(settings, self._faults, self._lookup, group)
-        self._client = Consumer({**settings.group(group, member), "error_cb": self._faults.on_error})
-        self._client.subscribe(
-            [topic],
-            on_assign=self._ownership.on_assign,
-            on_revoke=self._ownership.on_revoke,
-            on_lost=self._ownership.on_lost,
-        )
+        self._group, self._member = group, member
+        self._client: Consumer | None = None
+        self._idle = Deadline(settings.idle_check_s)
 
     def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         """See ``GroupReader.poll``."""
@@ -47,7 +48,8 @@ class KafkaGroupReader:
         deadline = Deadline(timeout_s)
         while True:
             self._faults.check()
-            found = self._next(deadline.left_s(at_most=SLICE_S))
+            client = self._client = self._join() if self._client is None else self._client
+            found = None if client is None else self._next(client, deadline.left_s(at_most=SLICE_S))
             if found is not None or deadline.passed():
                 return found
 
@@ -56,14 +58,16 @@ class KafkaGroupReader:
         self._guard.check()
         wanted = self._ownership.owned.intersection(partitions) - self._ownership.paused
         self._ownership.paused |= wanted
-        self._client.pause(self._ownership.named(wanted))
+        if self._client is not None:
+            self._client.pause(self._ownership.named(wanted))
 
     def resume(self, partitions: Sequence[int]) -> None:
         """See ``GroupReader.resume``."""
         self._guard.check()
         wanted = self._ownership.paused.intersection(partitions)
         self._ownership.paused -= wanted
-        self._client.resume(self._ownership.named(wanted))
+        if self._client is not None:
+            self._client.resume(self._ownership.named(wanted))
 
     def close(self) -> None:
         """See ``GroupReader.close``."""
@@ -71,33 +75,63 @@ class KafkaGroupReader:
             close_within(self._leave, self._settings.close_timeout_s, "a Kafka group reader")
             self._lookup.close()
 
+    def _join(self) -> Consumer | None:
+        """Join the group; None while no broker says by which protocol."""
+        try:
+            protocol = self._lookup.protocol(_LOOKUP_S)
+        except BrokerUnreachable:
+            return None
+        _log.debug("group %s: joining by the %s protocol", self._group, protocol)
+        properties = self._settings.group(self._group, self._member, protocol)
+        client = Consumer({**properties, "error_cb": self._faults.on_error})
+        ownership = self._ownership
+        client.subscribe(
+            [ownership.topic],
+            on_assign=ownership.on_assign,
+            on_revoke=ownership.on_revoke,
+            on_lost=ownership.on_lost,
+        )
+        return client
+
     def _leave(self) -> None:
         # Closing alone does not tell the group if this member owns nothing, and the others would wait for a ghost.
-        self._client.unsubscribe()
-        self._client.close()
+        if self._client is not None:
+            with suppress(KafkaException):  # of a client that is broken for good, which its owner knows
+                self._client.unsubscribe()
+            self._client.close()
 
-    def _next(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
+    def _next(self, client: Consumer, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         due = self._inbox.due()  # of the record before: nothing can have been taken away since
         if due is not None:
             return due
         ownership = self._ownership
-        self._place()
+        self._place(client)
         if not ownership.changes and not ownership.deliverable():
-            message = self._client.poll(timeout_s)
-            if message is not None:
+            message = client.poll(timeout_s)
+            if message is None:
+                self._check_topic()
+            else:
+                self._idle = Deadline(self._settings.idle_check_s)
                 ownership.hold(message)
-            self._place()
+            self._place(client)
         if ownership.changes:
             return ownership.changes.popleft()
         message = ownership.take()
         try:
             return None if message is None else self._inbox.understand(message)
         except StillThere as found:
-            found.resume(self._client)
-            self._client.pause(ownership.named({found.place.partition} & ownership.paused))
+            found.resume(client)
+            client.pause(ownership.named({found.place.partition} & ownership.paused))
             return None
 
-    def _place(self) -> None:
+    def _check_topic(self) -> None:
+        """Ask now and then whether the topic is there: with the newer protocol librdkafka does not say so."""
+        if self._idle.passed():
+            self._idle = Deadline(self._settings.idle_check_s)
+            if self._lookup.missing([self._ownership.topic]):
+                raise TopicMissing(f"topic {self._ownership.topic} does not exist, or no longer")
+
+    def _place(self, client: Consumer) -> None:
         """Begin to read the partitions that were given, at offsets looked up now, and say so.
 
         Not inside the callback, where a broker that is away would leave no way to try again. And with explicit offsets:
@@ -113,7 +147,7 @@ class KafkaGroupReader:
         if not given <= bounds.keys():
             return
         starts = {partition: start_offset(self._start, bounds[partition]) for partition in given}
-        self._client.incremental_assign([TopicPartition(topic, *start) for start in starts.items()])
+        client.incremental_assign([TopicPartition(topic, *start) for start in starts.items()])
         for partition in starts:
             self._inbox.begin(topic, partition, bounds[partition].end)
         self._ownership.place()

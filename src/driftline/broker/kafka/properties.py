@@ -13,9 +13,10 @@ _OURS = {
     "bootstrap.servers": "give the addresses as bootstrap servers",
     "metadata.broker.list": "give the addresses as bootstrap servers",
     "group.id": "driftline names its own groups",
-    "group.instance.id": "members are known by name, and two with one instance id would fence each other",
-    "group.remote.assignor": "partitions are shared out by the cooperative-sticky assignor",
-    "partition.assignment.strategy": "partitions are shared out by the cooperative-sticky assignor",
+    "group.instance.id": "members are known by their own names",
+    "group.protocol": "choose it with --group-protocol (kafka.group_protocol)",
+    "group.remote.assignor": "the brokers choose how they share out partitions",
+    "partition.assignment.strategy": "partitions are shared out by the cooperative-sticky assignor, or by the brokers",
     "session.timeout.ms": "set the session time-out in driftline's own configuration",
     "heartbeat.interval.ms": "it follows from the session time-out",
     "max.poll.interval.ms": "set the poll interval in driftline's own configuration",
@@ -37,7 +38,6 @@ _FIXED = {
     "auto.offset.reset": ({"error"}, "a position that is lost must be loud, never a silent jump"),
     "enable.partition.eof": ({"true"}, "readers need to know when they stand at the end"),
     "allow.auto.create.topics": ({"false"}, "a misspelled name must not become a topic"),
-    "group.protocol": ({"classic"}, "the classic protocol lets driftline choose the session time-out"),
 }
 
 # For near names only: librdkafka knows which names exist but does not list them.

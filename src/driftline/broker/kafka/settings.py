@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from driftline.broker.kafka.membership import AUTO, CHOICES, Protocol, membership_properties
 from driftline.broker.kafka.properties import masked, property_problems, scrubbed
 from driftline.errors import ConfigError
 
@@ -33,7 +34,8 @@ class KafkaSettings:
     delivery_timeout_s: float = 30.0
     """After how long an unacknowledged record fails, and how long ``send`` waits for room in the queue."""
     session_timeout_s: float = 6.0
-    """Silence after which a group gives a member's partitions away; Kafka itself allows no less than 6 by default."""
+    """Silence after which a group gives a member's partitions away, where the member says it (see ``Protocol``); Kafka
+    itself allows no less than 6 by default."""
     max_poll_interval_s: float = 300.0
     """Longest time between two polls of a group reader before it has to leave the group."""
     idle_check_s: float = 5.0
@@ -42,9 +44,16 @@ class KafkaSettings:
     """Longest time that closing a reader takes."""
     producer_queue_kib: int = 64 * 1024
     reader_queue_kib: int = 16 * 1024
+    group_protocol: str = AUTO
+    """How members take part in groups: a ``Protocol``, or ``auto`` for the one that suits the brokers."""
 
     def __post_init__(self) -> None:
-        problems = [*self._address_problems(), *self._number_problems(), *property_problems(self.properties)]
+        problems = [
+            *self._address_problems(),
+            *self._number_problems(),
+            *property_problems(self.properties),
+            *self._protocol_problems(),
+        ]
         if problems:
             raise ConfigError(problems)
 
@@ -117,18 +126,13 @@ class KafkaSettings:
         }
         return {**self.common(), **ours, **self.properties}
 
-    def group(self, group: str, member: str) -> dict[str, Any]:
-        """Properties of a member of a consumer group."""
-        session_ms = round(self.session_timeout_s * 1000)
+    def group(self, group: str, member: str, protocol: Protocol) -> dict[str, Any]:
+        """Properties of a member of a consumer group that takes part by this protocol."""
         ours = {
             "group.id": group,
             "client.id": member,
-            "group.protocol": "classic",
-            "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": session_ms,
-            # A member learns of a rebalance by its next heartbeat, and a cooperative one takes two rounds.
-            "heartbeat.interval.ms": min(300, session_ms // 3),
             "max.poll.interval.ms": round(self.max_poll_interval_s * 1000),
+            **membership_properties(protocol, member, self.session_timeout_s),
         }
         return {**self.consumer(), **ours}
 
@@ -143,8 +147,14 @@ class KafkaSettings:
                 )
         return problems
 
+    def _protocol_problems(self) -> list[str]:
+        if self.group_protocol in CHOICES:
+            return []
+        return [f"group_protocol = {self.group_protocol!r} is not known; there are {', '.join(CHOICES)}"]
+
     def _number_problems(self) -> list[str]:
-        numbers = {each.name: getattr(self, each.name) for each in fields(self)[2:]}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
         problems = [f"{name} = {value}: must be positive" for name, value in numbers.items() if value <= 0]
         if self.session_timeout_s > self.max_poll_interval_s:
             problems.append(
