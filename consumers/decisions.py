@@ -8,6 +8,7 @@ from collections.abc import Callable
 from driftline.consumers import policy
 from driftline.consumers.event_check import shorten
 from driftline.consumers.evidence import Evidence
+from driftline.consumers.rejection_reasons import BURNS, reason_word
 from driftline.consumers.rules import RULES, check_rule, with_defaults
 from driftline.consumers.run_state import Group, RunState
 from driftline.errors import ConfigError
@@ -17,6 +18,7 @@ from driftline.schemas.records import (
     Evaluation,
     GroupId,
     Join,
+    Lease,
     LedgerRecord,
     Membership,
     Proposal,
@@ -32,6 +34,7 @@ from driftline.schemas.records import (
 )
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import run_config_from_json
+from driftline.schemas.sample_range import Samples, count
 
 HEAD_AHEAD = 8
 """Versions by which the head may be ahead of the slowest server."""
@@ -161,14 +164,35 @@ def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) 
     return [Join(worker=event.worker, incarnation=event.incarnation) for event in ready]
 
 
+def _lease(state: RunState, _evidence: Evidence, _ticks: int) -> Lease | None:
+    """Lease samples as the ledger alone says, before any version: so it says the same in the same run made again."""
+    grants = () if state.is_finished else state.leases.due()
+    return Lease(term=state.chain.term, parent=state.chain.head, grants=grants) if grants else None
+
+
 def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | None:
     for group in evidence.in_question():
         clock = state.groups[group].settled_clock + 1
         reason = _unusable(state, evidence, group, clock)
         if reason:
-            return Rejection(term=state.chain.term, parent=state.chain.head, group=group, clock=clock, reason=reason)
+            return Rejection(
+                term=state.chain.term,
+                parent=state.chain.head,
+                group=group,
+                clock=clock,
+                reason=reason,
+                burned=_burned(state, evidence, group, clock, reason),
+            )
         evidence.is_sound(group)
     return None
+
+
+def _burned(state: RunState, evidence: Evidence, group: GroupId, clock: int, reason: str) -> Samples:
+    """Return the samples of a rejected clock that would spoil another gradient, too; others stay with the group."""
+    offer = evidence.offers.get((group, clock))
+    if offer is None or reason_word(reason) not in BURNS or state.leases.problem(group, offer.samples):
+        return ()
+    return offer.samples
 
 
 def _unusable(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -> str:
@@ -194,7 +218,7 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
     config = _config(state)
     if evidence.stop is not None:
         return None  # the head is the last version
-    if config.is_last(state.version) or evidence.paces_are_settled or not _servers_keep_up(state, evidence):
+    if state.is_finished or evidence.paces_are_settled or not _servers_keep_up(state, evidence):
         return None
     if not _closes(state, evidence):
         evidence.paces_are_settled = True
@@ -220,7 +244,7 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
 def _learning_rates(config: RunConfig, version: int, uses: tuple[Use, ...]) -> tuple[float, ...]:
     if config.schedule.is_scripts:
         return policy.mean_rates(uses, len(config.rule.groups))
-    factor = config.schedule.factor(version, config.steps)
+    factor = config.schedule.factor(version, config.horizon)
     return tuple(factor * group["lr"] for group in with_defaults(config.rule).groups)
 
 
@@ -237,7 +261,7 @@ def _is_at_bound(state: RunState, evidence: Evidence, live: Group) -> bool:
     """Whether a group cannot start another clock before the next version.
 
     A clock that will be rejected counts like a whole one: behind a pending one it cannot be settled before the next
-    version either, and until then its worker counts it as unsettled.
+    version either, and until then its worker counts it as unsettled, and its samples as read.
     """
     config, group = _config(state), live.id
     clocks: list[int] = []
@@ -246,9 +270,17 @@ def _is_at_bound(state: RunState, evidence: Evidence, live: Group) -> bool:
         clocks.append(clock)
         clock += 1
     newest = [clock for clock in clocks if evidence.offers[group, clock].base_version >= state.last_publish]
+    if state.leases.is_on and not state.leases.is_due(group) and not _unread(state, evidence, group, clocks):
+        return True
     return not policy.count_starts(
         since_base=len(newest), unsettled=len(clocks), bounds=config.consistency, k=config.max_unsettled
     )
+
+
+def _unread(state: RunState, evidence: Evidence, group: GroupId, clocks: list[int]) -> int:
+    """Return how many samples a group holds that none of these clocks has read."""
+    read = sum(count(evidence.offers[group, clock].samples) for clock in clocks)
+    return count(state.leases.held(group)) - read
 
 
 def _is_publish_point(state: RunState, evidence: Evidence, version: int) -> bool:
@@ -309,6 +341,7 @@ def _use(state: RunState, offer: Contribution | Skip, share: float) -> Use:
         coefficient=share if used else 0.0,
         root=offer.root if isinstance(offer, Contribution) else bytes(32),
         learning_rates=offer.learning_rates if isinstance(offer, Contribution) and brings_rates else (),
+        samples=offer.samples,
     )
 
 
@@ -334,13 +367,13 @@ def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation 
 
 
 def _goal(state: RunState, evidence: Evidence, ticks: int) -> RunEnd | None:
-    if evidence.stop is None and not _config(state).is_last(state.version):
+    if evidence.stop is None and not state.is_finished:
         return None
     if _is_worth_waiting(evidence, _config(state), ticks) and not _is_published(state, evidence, state.version):
         return None
     if state.version not in state.evaluations and _live_evaluators(state, evidence, ticks):
         return None
-    if evidence.stop is not None and not _config(state).is_last(state.version):
+    if evidence.stop is not None and not state.is_finished:
         reason = shorten(f"stopped by {evidence.stop.sender}: {evidence.stop.reason}")
         return _run_end(state, evidence, reason=reason, failure="")
     return _run_end(state, evidence, reason=f"reached version {state.version}", failure="")
@@ -392,4 +425,13 @@ def _config(state: RunState) -> RunConfig:
 
 
 Decision = Callable[[RunState, Evidence, int], LedgerRecord | None]
-DECISIONS: tuple[Decision, ...] = (_failure, _membership, _publish, _rejection, _version, _evaluation, _goal)
+DECISIONS: tuple[Decision, ...] = (
+    _failure,
+    _membership,
+    _lease,
+    _publish,
+    _rejection,
+    _version,
+    _evaluation,
+    _goal,
+)

@@ -23,6 +23,7 @@ from driftline.schemas.records import (
     Skip,
     StopRequest,
 )
+from driftline.schemas.sample_range import samples_problem
 
 MAX_TEXT_CHARS: Final = 2_000
 """Of a reason that goes on into the ledger; what is beyond is cut off, so that the record fits."""
@@ -32,10 +33,13 @@ MOST_WEIGHT: Final = 2.0**53
 """Weights of contributions, beside 0: sums of them, and what damping makes of them, stay far inside float64."""
 
 MOST_BATCHES: Final = 2**53
-"""That anybody can have read; the next start of the worker goes on from there."""
+"""That anybody can have read."""
 
 MOST_RATE: Final = 2.0**53
 """Of learning rates that scripts set: their weighted sums stay far inside float64."""
+
+MOST_RANGES: Final = 4_096
+"""Of samples that one clock has read: so many fit into a ledger record, whoever else is in it."""
 
 VERSIONS_AHEAD: Final = 64
 """Versions by which a server may be ahead of what this process has read of the ledger."""
@@ -57,8 +61,8 @@ def event_problem(event: Event, layout: Layout | None, version: int) -> str:
         return "its sender has no legal name"
     if isinstance(event, Contribution | Skip | Receipt) and event.clock < 1:
         return f"clock {event.clock}: clocks begin at 1"
-    if isinstance(event, Contribution | Skip) and not 0 <= event.cursor <= MOST_BATCHES:
-        return f"cursor {event.cursor}: nobody has read so many batches"
+    if isinstance(event, Contribution | Skip):
+        return _read_problem(event)
     if isinstance(event, Receipt) and layout is not None:
         return next((problem for one in event.shards if (problem := _receipt_problem(one, layout))), "")
     if isinstance(event, ServerState) and layout is not None:
@@ -100,6 +104,14 @@ def _sender(event: Event) -> str | None:
             return event.sender
         case _:
             return None
+
+
+def _read_problem(event: Contribution | Skip) -> str:
+    if not 0 <= event.cursor <= MOST_BATCHES:
+        return f"cursor {event.cursor}: nobody has read so many batches"
+    if len(event.samples) > MOST_RANGES:
+        return f"samples in {len(event.samples)} ranges"
+    return samples_problem(event.samples)
 
 
 def _receipt_problem(receipt: ShardReceipt, layout: Layout) -> str:

@@ -6,7 +6,8 @@ from driftline.consumers.event_check import rates_problem, shorten, weight_probl
 from driftline.consumers.run_state import RunState
 from driftline.schemas.digests import contribution_root
 from driftline.schemas.layout import Layout
-from driftline.schemas.records import Contribution, GroupId, Receipt, ShardReceipt, Skip
+from driftline.schemas.records import Contribution, GroupId, Receipt, SampleRange, ShardReceipt, Skip
+from driftline.schemas.sample_range import overlap
 
 CLOCKS_AHEAD = 64
 """Clocks beyond the settled one that are remembered a group; far above any K, far below any memory."""
@@ -106,8 +107,9 @@ class HeardClocks:
             return ""
         if self._state.heads.get(offer.base_version) != offer.base_head:
             return f"its base is no version {offer.base_version} of this ledger"
-        if isinstance(offer, Skip):
-            return ""
+        unleased = self._state.leases.problem(offer.group, offer.samples)
+        if unleased or isinstance(offer, Skip):
+            return unleased
         unusable = weight_problem(offer.weight) or self._rates_problem(offer) or self.refusals.get(clock, "")
         if unusable:
             return unusable
@@ -152,13 +154,18 @@ class HeardClocks:
         return isinstance(offer, Skip) or len(self.receipts.get(clock, {})) == layout.shard_count
 
     def pending(self, group_id: GroupId) -> list[int]:
-        """Return the whole, unsettled clocks of a group, in order and without a gap."""
+        """Return the whole, unsettled clocks of a group, in order and without a gap.
+
+        One that says to have read what one before it has read ends them: once that is settled, it is refused.
+        """
         known = self._whole.get(group_id)
         if known is not None:
             return known
         clock = self._state.groups[group_id].settled_clock + 1
         whole: list[int] = []
-        while self.is_whole((group_id, clock)):
+        read: list[SampleRange] = []
+        while self.is_whole((group_id, clock)) and not overlap(read, self.offers[group_id, clock].samples):
+            read += self.offers[group_id, clock].samples
             whole.append(clock)
             clock += 1
         self._whole[group_id] = whole

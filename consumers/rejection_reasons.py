@@ -9,8 +9,12 @@ REASONS: Final = {
     "its weight ": "weight",
     "its base ": "unknown_base",
     "its deltas ": "root",
+    "its samples ": "samples",
 }
 """How the sentence begins → the word."""
+
+BURNS: Final = frozenset({"not_finite", "weight"})
+"""Words of reasons that the samples themselves gave, as far as anybody knows: they are not read again."""
 
 OTHER: Final = "other"
 """Of a sentence that none of these begins: a later release may write others."""

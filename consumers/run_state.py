@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from driftline.consumers import contradictions
 from driftline.consumers.chain import Chain
+from driftline.consumers.leases import Leases
 from driftline.consumers.policy import floor_of_slowest
 from driftline.consumers.rejection_reasons import reason_word
 from driftline.errors import ConfigError, IntegrityError, Undecodable
@@ -19,6 +20,7 @@ from driftline.schemas.records import (
     Evaluation,
     GroupId,
     Join,
+    Lease,
     LedgerRecord,
     Membership,
     Publish,
@@ -27,11 +29,11 @@ from driftline.schemas.records import (
     RunStart,
     StateDigest,
     TermStart,
-    Use,
     Version,
 )
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import run_config_from_json
+from driftline.schemas.sample_range import Samples, samples_problem
 
 
 @dataclass(slots=True)
@@ -84,10 +86,11 @@ class RunState:
         self.version = 0
         self.heads: dict[int, bytes] = {}
         self.groups: dict[GroupId, Group] = {}
+        self.leases_of = Leases
+        self.leases = self.leases_of()
         self.removed: dict[GroupId, str] = {}
         self.joined: dict[tuple[str, bytes], GroupId] = {}
         self.first_names: tuple[str, ...] = ()
-        self.cursors: dict[str, int] = {}
         self.versions: dict[int, Version] = {}
         self.used_at: dict[tuple[GroupId, int], int] = {}
         self.last_publish = 0
@@ -128,19 +131,16 @@ class RunState:
         match record:
             case Membership():
                 self._membership(offset, record)
+            case Lease():
+                self._lease(offset, record)
             case Version():
                 self._version(offset, record)
             case Publish():
                 self._publish(offset, record)
             case Rejection():
-                self._settle(offset, record.group, record.clock)
-                self.totals.rejections[self.groups[record.group].worker] += 1
-                self.totals.rejection_reasons[reason_word(record.reason)] += 1
-            case Evaluation():
-                self.evaluations[record.version] = record
-            case RunEnd():
-                self._states(record.states)
-                self.ended = record
+                self._rejection(offset, record)
+            case Evaluation() | RunEnd():
+                self._conclude(record)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -153,6 +153,7 @@ class RunState:
             raise IntegrityError(f"ledger offset {offset}: a RunStart that cannot be read: {error}") from None
         _refuse(offset, record, contradictions.in_start(record, config, layout))
         self.start, self.config, self.layout = record, config, layout
+        self.leases = self.leases_of(config)
         self.heads[0] = self.chain.head
 
     def _membership(self, offset: int, record: Membership) -> None:
@@ -160,6 +161,7 @@ class RunState:
             if self.groups.pop(removal.group, None) is None:
                 raise IntegrityError(f"ledger offset {offset}: removal of group {removal.group}, which is no member")
             self.removed[removal.group] = removal.reason
+            self.leases.leave(removal.group)
         _refuse(offset, record, "" if record.raised >= 0 else f"paces are raised by {record.raised}")
         for group in self.groups.values():
             group.settled_pace += record.raised
@@ -173,6 +175,12 @@ class RunState:
             raise IntegrityError(f"ledger offset {group_id.offset}: worker {join.worker!r} joins while it is a member")
         self.groups[group_id] = Group(group_id, join.worker, join.incarnation, settled_pace=self.version)
         self.joined[join.worker, join.incarnation] = group_id
+        self.leases.enter(group_id, join.worker)
+
+    def _lease(self, offset: int, record: Lease) -> None:
+        for grant in record.grants:
+            _refuse(offset, record, self.leases.grant_problem(grant))
+            self.leases.grant(grant)
 
     def _version(self, offset: int, record: Version) -> None:
         if record.version != self.version + 1:
@@ -182,7 +190,7 @@ class RunState:
         for use in record.uses:
             self._settle(offset, use.group, use.clock)
             self.used_at[use.group, use.clock] = record.version
-            self._read_up_to(use)
+            self._use_up(offset, record, use.group, use.samples, burned=use.kind != "delta")
         self.version = record.version
         self.versions[record.version] = record
         self.heads[record.version] = self.chain.head
@@ -200,6 +208,13 @@ class RunState:
         self.last_publish = record.version
         self._states(record.states)
 
+    def _conclude(self, record: Evaluation | RunEnd) -> None:
+        if isinstance(record, Evaluation):
+            self.evaluations[record.version] = record
+            return
+        self._states(record.states)
+        self.ended = record
+
     def _raise_slowest(self) -> None:
         """Groups that the clock rule no longer waits for do not fall further behind."""
         floor = None if self.config is None else floor_of_slowest(self.version, self.config.consistency)
@@ -215,10 +230,17 @@ class RunState:
         group.settled_clock = clock
         group.settled_pace += 1
 
-    def _read_up_to(self, use: Use) -> None:
-        """Keep how many batches of its data a worker has read, over all of its incarnations."""
-        worker = self.groups[use.group].worker
-        self.cursors[worker] = max(self.cursors.get(worker, 0), use.cursor)
+    def _rejection(self, offset: int, record: Rejection) -> None:
+        self._settle(offset, record.group, record.clock)
+        self._use_up(offset, record, record.group, record.burned, burned=True)
+        self.totals.rejections[self.groups[record.group].worker] += 1
+        self.totals.rejection_reasons[reason_word(record.reason)] += 1
+
+    def _use_up(
+        self, offset: int, record: Version | Rejection, group: GroupId, samples: Samples, *, burned: bool
+    ) -> None:
+        _refuse(offset, record, samples_problem(samples) or self.leases.problem(group, samples))
+        self.leases.use(group, samples, burned=burned)
 
     def _states(self, states: Iterable[StateDigest]) -> None:
         for state in states:
@@ -240,6 +262,11 @@ class RunState:
             self.loss = loss / weight
 
     # -- questions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has made its last version, or used its data as often as it was to; no version follows."""
+        return self.config is not None and (self.config.is_last(self.version) or self.leases.is_done)
 
     def worker_group(self, worker: str) -> Group | None:
         """Return the live group of a worker name, if it has one."""

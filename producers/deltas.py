@@ -12,6 +12,7 @@ from driftline.schemas.digests import contribution_root, seal
 from driftline.schemas.effects import Send
 from driftline.schemas.layout import Layout
 from driftline.schemas.records import NO_HASH, Contribution, Delta, GroupId
+from driftline.schemas.sample_range import Samples
 from driftline.schemas.tensors import encode_fp32, pack_presence
 
 
@@ -25,7 +26,8 @@ class Gradient:
         presence: a flag a segment: whether it had a gradient at all; of a buffer, whether its value is there.
         weight: the loss denominator, usually the number of samples; finite and not negative.
         loss: mean loss over the batch.
-        cursor: how many batches of its data the worker has read, those of this clock included.
+        cursor: how many batches or steps the process has read or made, those of this clock included.
+        samples: that it is made of, as far as the ledger leases them.
         learning_rates: that the step asks for, one a parameter group; empty unless the run leaves them to its scripts.
     """
 
@@ -35,6 +37,7 @@ class Gradient:
     loss: float
     cursor: int
     learning_rates: tuple[float, ...] = ()
+    samples: Samples = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,7 @@ def _contribution(layout: Layout, base: Base, gradient: Gradient, root: bytes) -
         shards=layout.shard_count,
         root=root,
         learning_rates=gradient.learning_rates,
+        samples=gradient.samples,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from driftline.schemas.identity import GroupId
+from driftline.schemas.sample_range import SampleRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +47,10 @@ class Heartbeat:
 class Contribution:
     """A group's delta of one clock is written. ``root`` is SHA-256 over the digests of its deltas in shard order.
 
-    ``weight`` is the loss denominator (usually the number of samples), ``cursor`` how many batches of
-    its data the group has read, those of this clock included. ``learning_rates`` has one value a parameter group, as
-    the script's optimizer had them at the step; empty in a run whose schedule decides them.
+    ``weight`` is the loss denominator (usually the number of samples), ``cursor`` how many batches or steps its process
+    has read or made, those of this clock included. ``learning_rates`` has one value a parameter group, as the script's
+    optimizer had them at the step; empty in a run whose schedule decides them. ``samples`` are those that the gradient
+    is made of, as far as the ledger leases them.
     """
 
     run: bytes
@@ -62,11 +64,12 @@ class Contribution:
     shards: int
     root: bytes
     learning_rates: tuple[float, ...] = ()
+    samples: tuple[SampleRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """A group spends a clock without a delta: no data, or an overflow."""
+    """A group spends a clock without a delta: no data, or an overflow, which burns the ``samples`` that it was on."""
 
     run: bytes
     group: GroupId
@@ -75,6 +78,7 @@ class Skip:
     base_head: bytes
     cursor: int
     reason: str
+    samples: tuple[SampleRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftline.schemas.identity import GroupId
+from driftline.schemas.sample_range import SampleRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +63,28 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Samples that a group may read from now on."""
+
+    group: GroupId
+    samples: SampleRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Free samples are given to groups: nobody else may read them."""
+
+    term: int
+    parent: bytes
+    grants: tuple[Grant, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """One (group, clock) that a version settles. ``kind`` is ``delta`` or ``skip`` (coefficient 0, no delta read).
 
     ``learning_rates`` are those that the contribution asked for, in a run whose scripts decide them; empty in others.
+    ``samples`` are used up: consumed by a ``delta``, burned by a ``skip``.
     """
 
     group: GroupId
@@ -79,6 +98,7 @@ class Use:
     coefficient: float
     root: bytes
     learning_rates: tuple[float, ...] = ()
+    samples: tuple[SampleRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +144,14 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A contribution is not used and spends its clock."""
+    """A contribution is not used and spends its clock. Of its samples those in ``burned`` are used up all the same."""
 
     term: int
     parent: bytes
     group: GroupId
     clock: int
     reason: str
+    burned: tuple[SampleRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,9 @@ from driftline.schemas.events import (
 from driftline.schemas.identity import NO_HASH, NO_RUN, GroupId
 from driftline.schemas.ledger_records import (
     Evaluation,
+    Grant,
     Join,
+    Lease,
     Membership,
     Publish,
     Rejection,
@@ -41,6 +43,7 @@ from driftline.schemas.ledger_records import (
     Version,
 )
 from driftline.schemas.payload_records import Delta, Parameters, PayloadBytes, Snapshot
+from driftline.schemas.sample_range import SampleRange
 
 PayloadRecord: TypeAlias = Delta | Parameters | Snapshot
 Event: TypeAlias = (
@@ -57,7 +60,9 @@ Event: TypeAlias = (
     | EvaluationReport
     | StopRequest
 )
-LedgerRecord: TypeAlias = TermStart | RunStart | Membership | Version | Publish | Rejection | Evaluation | RunEnd
+LedgerRecord: TypeAlias = (
+    TermStart | RunStart | Membership | Lease | Version | Publish | Rejection | Evaluation | RunEnd
+)
 AnyRecord: TypeAlias = PayloadRecord | Event | LedgerRecord
 
 __all__ = [
@@ -69,9 +74,11 @@ __all__ = [
     "Evaluation",
     "EvaluationReport",
     "Event",
+    "Grant",
     "GroupId",
     "Heartbeat",
     "Join",
+    "Lease",
     "Leave",
     "LedgerRecord",
     "Membership",
@@ -87,6 +94,7 @@ __all__ = [
     "Removal",
     "RunEnd",
     "RunStart",
+    "SampleRange",
     "ServerState",
     "ShardDigest",
     "ShardReceipt",

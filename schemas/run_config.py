@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from driftline.broker.topics import check_run_name
 from driftline.errors import ConfigError, UsageError
 from driftline.schemas.consistency import Consistency, consistency_problems
+from driftline.schemas.data_config import DataConfig, data_problems
 from driftline.schemas.local_work import LocalWork, local_work_problems
 from driftline.schemas.schedule import Schedule, schedule_problems
 
@@ -36,13 +37,12 @@ class RunConfig:
         consistency: how far training may drift from lock-step.
         schedule: of the learning rates, by version.
         local: what a worker does in one clock.
+        data: that is leased to the workers, and how often it is used.
         workers: how many workers must be ready before version 1 can be made.
-        steps: the run ends at this version; 0 leaves its end to whoever stops it.
+        steps: the run ends at this version; 0 leaves its end to the data's epochs, or to whoever stops it.
         seed: of data order and of everything random in workers.
         partitions: of the deltas, parameters and snapshots topics, P.
         rule: the optimizer.
-        samples: of the training data; workers with another count are refused. 0: the workers' own business.
-        batch_size: samples of one worker's gradient; likewise.
         max_unsettled: contributions of one group that may be under way, K.
         tick_interval_s: seconds between reading a tick and writing the next.
         gone_after_ticks: a member is gone when so many ticks were read without its heartbeat.
@@ -52,20 +52,35 @@ class RunConfig:
     consistency: Consistency = field(default_factory=Consistency)
     schedule: Schedule = field(default_factory=Schedule)
     local: LocalWork = field(default_factory=LocalWork)
+    data: DataConfig = field(default_factory=DataConfig)
     workers: int
     steps: int
     seed: int = 0
     partitions: int = 4
     rule: RuleConfig
-    samples: int = 0
-    batch_size: int = 0
     max_unsettled: int = 2
     tick_interval_s: float = 0.25
     gone_after_ticks: int = 12
 
     def is_last(self, version: int) -> bool:
-        """Whether no version follows this one."""
+        """Whether no version follows this one, whatever was used of the data."""
         return 0 < self.steps <= version
+
+    @property
+    def horizon(self) -> int:
+        """The version at which the learning rates have fallen: the last one, or of a run by epochs the expected one.
+
+        That is the number of clocks in which so many workers use the data. 0 if there is no end.
+        """
+        data = self.data
+        if not self.expects_versions:
+            return self.steps
+        return -(-data.epochs * data.samples // (self.workers * data.batch_size * self.local.steps))
+
+    @property
+    def expects_versions(self) -> bool:
+        """Whether the epochs say how many versions there will be, if nobody comes or goes."""
+        return bool(not self.steps and self.data.epochs and self.data.batch_size and not self.local.is_boxed)
 
 
 def check(config: RunConfig) -> None:
@@ -79,8 +94,6 @@ def check(config: RunConfig) -> None:
         *_check_int("steps", config.steps, 0, 2**53),
         *_check_int("seed", config.seed, 0, TOP_SEED),
         *_check_int("partitions", config.partitions, 1, 1_000),
-        *_check_int("samples", config.samples, 0, 2**53),
-        *_check_int("batch_size", config.batch_size, 0, 2**53),
         *_check_int("max_unsettled", config.max_unsettled, 1, 1_000),
         *_check_int("gone_after_ticks", config.gone_after_ticks, 2, 1_000_000),
     ]
@@ -91,6 +104,7 @@ def check(config: RunConfig) -> None:
     problems += _check_name(config.name) + _check_rule(config.rule)
     problems += [f"consistency.{problem}" for problem in consistency_problems(config.consistency)]
     problems += [f"local.{problem}" for problem in local_work_problems(config.local)]
+    problems += [f"data.{problem}" for problem in data_problems(config.data)]
     problems += [f"schedule.{problem}" for problem in schedule_problems(config.schedule)] or _check_decay(config)
     if problems:
         raise ConfigError(problems)
@@ -103,10 +117,10 @@ def _check_int(name: str, value: object, low: int, high: int) -> list[str]:
 
 
 def _check_decay(config: RunConfig) -> list[str]:
-    if config.steps != 0 or config.schedule.decay == "none":
+    if config.steps or config.expects_versions or config.schedule.decay == "none":
         return []
     decay = config.schedule.decay
-    return [f"schedule.decay: {decay!r} falls to the last version, and with steps 0 there is none; give steps"]
+    return [f"schedule.decay: {decay!r} falls to the last version, and which one that is, is not known; give steps"]
 
 
 def _check_name(name: object) -> list[str]:

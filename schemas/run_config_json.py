@@ -7,14 +7,16 @@ from typing import Any
 from driftline.errors import ConfigError
 from driftline.schemas import canonical_json
 from driftline.schemas.consistency import Consistency
+from driftline.schemas.data_config import DataConfig
 from driftline.schemas.local_work import LocalWork
 from driftline.schemas.run_config import RuleConfig, RunConfig, check, is_number
 from driftline.schemas.schedule import Schedule
 
-SECTIONS: Mapping[str, type[Consistency] | type[Schedule] | type[LocalWork]] = {
+SECTIONS: Mapping[str, type[Consistency] | type[Schedule] | type[LocalWork] | type[DataConfig]] = {
     "consistency": Consistency,
     "schedule": Schedule,
     "local": LocalWork,
+    "data": DataConfig,
 }
 
 
@@ -46,6 +48,8 @@ def run_config_from_json(text: str) -> RunConfig:
         ConfigError: lists every problem found.
     """
     raw = canonical_json.parse_object("the run's configuration", text)
+    if "data" not in raw:  # as release 0.1 wrote it: nothing was leased, and both only compared
+        raw = {name: value for name, value in raw.items() if name not in ("samples", "batch_size")}
     problems = _key_problems("", raw, RunConfig)
     for name, section in SECTIONS.items():
         problems += _section_problems(name, raw.get(name, {}), section)

@@ -114,6 +114,11 @@ GROUP = GroupId(1_234_567, 1)
 PAYLOAD = np.array([0.0, -0.0, 1.5, -3.25e-5, np.inf, 1e-45], "<f4").tobytes()
 _STATES = (records.StateDigest(version=698, state=HASH_A, parameters=HASH_B),)
 
+
+def _range(epoch: int, start: int, count: int) -> records.SampleRange:
+    return records.SampleRange(epoch=epoch, start=start, count=count)
+
+
 SAMPLES: tuple[AnyRecord, ...] = (
     records.Delta(
         digest=HASH_A,
@@ -177,8 +182,18 @@ SAMPLES: tuple[AnyRecord, ...] = (
         shards=4,
         root=HASH_B,
         learning_rates=(2e-3, 1e-3),
+        samples=(_range(3, 4_096, 40), _range(4, 0, 24)),
     ),
-    records.Skip(run=UUID_A, group=GROUP, clock=8, base_version=7, base_head=HASH_A, cursor=512, reason="overflow"),
+    records.Skip(
+        run=UUID_A,
+        group=GROUP,
+        clock=8,
+        base_version=7,
+        base_head=HASH_A,
+        cursor=512,
+        reason="overflow",
+        samples=(_range(4, 24, 64),),
+    ),
     records.Leave(run=UUID_A, worker="w0", incarnation=UUID_B, reason="interrupted"),
     records.StopRequest(run=UUID_A, sender="command-host-7", reason="stopped by command"),
     records.Receipt(
@@ -245,6 +260,14 @@ SAMPLES: tuple[AnyRecord, ...] = (
         removals=(records.Removal(group=GROUP, worker="w2", reason="12 ticks without a heartbeat"),),
         raised=2,
     ),
+    records.Lease(
+        term=3,
+        parent=HASH_A,
+        grants=(
+            records.Grant(group=GROUP, samples=_range(3, 4_096, 256)),
+            records.Grant(group=GroupId(12, 0), samples=_range(4, 2**40, 1)),
+        ),
+    ),
     records.Version(
         term=3,
         parent=HASH_A,
@@ -262,6 +285,7 @@ SAMPLES: tuple[AnyRecord, ...] = (
                 coefficient=coefficient,
                 root=HASH_B,
                 learning_rates=(2e-3, 1e-3) if index else (),
+                samples=(_range(3, 128 * index, 64),) if index else (),
             )
             for index, (kind, coefficient) in enumerate(
                 [("delta", 0.5), ("delta", float(np.float32(1 / 3))), ("skip", 0.0)]
@@ -275,7 +299,14 @@ SAMPLES: tuple[AnyRecord, ...] = (
         buffers_of=1,
     ),
     records.Publish(term=3, parent=HASH_A, version=701, states=_STATES),
-    records.Rejection(term=3, parent=HASH_A, group=GROUP, clock=9, reason="shard 3: NaN in decoder.weight"),
+    records.Rejection(
+        term=3,
+        parent=HASH_A,
+        group=GROUP,
+        clock=9,
+        reason="shard 3: NaN in decoder.weight",
+        burned=(_range(4, 88, 8),),
+    ),
     records.Evaluation(term=3, parent=HASH_A, version=701, evaluator="eval-0", metrics={"accuracy": 0.96875}),
     records.RunEnd(term=3, parent=HASH_A, version=701, reason="steps", failure="", states=_STATES),
 )

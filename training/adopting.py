@@ -11,7 +11,9 @@ from driftline.training.run_settings import RunSettings
 _PLACES = {
     "workers": ("", "workers"),
     "steps": ("", "steps"),
-    "epochs": ("", "steps"),
+    "epochs": ("data", "epochs"),
+    "samples": ("data", "samples"),
+    "batch_size": ("data", "batch_size"),
     "seed": ("", "seed"),
     "partitions": ("", "partitions"),
     **{
@@ -52,7 +54,7 @@ def adopted(ours: RunConfig, theirs: RunConfig, chosen: Collection[str]) -> RunC
         theirs: of the run.
         chosen: names of options; others are ignored.
     """
-    changes: dict[str, dict[str, Any]] = {"": {}, "consistency": {}, "schedule": {}, "local": {}}
+    changes: dict[str, dict[str, Any]] = {"": {}, "consistency": {}, "schedule": {}, "local": {}, "data": {}}
     for name in chosen:
         if name in _PLACES:
             section, field = _PLACES[name]
@@ -63,6 +65,7 @@ def adopted(ours: RunConfig, theirs: RunConfig, chosen: Collection[str]) -> RunC
         consistency=replace(theirs.consistency, **changes["consistency"]),
         schedule=replace(theirs.schedule, **changes["schedule"]),
         local=replace(theirs.local, **changes["local"]),
+        data=replace(theirs.data, **changes["data"]),
         **changes[""],
     )
 
@@ -77,18 +80,18 @@ def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
     """
     if ours.chosen is None:
         return ours
-    chosen = ours.chosen - {"epochs"}  # how many versions they make is known when the data is
+    chosen = ours.chosen - {"epochs", "samples", "batch_size"}  # compared once the data is there
     found = [one for name in _PLACES if name in chosen and (one := _difference(_PLACES[name], ours, theirs))]
     if found:
         listing = "\n".join(f"  {one}" for one in found)
         raise RunRefused(f"run {ours.run!r} exists with other settings:\n{listing}")
-    by_epochs = "epochs" in ours.chosen
+    epochs = (ours.epochs if "epochs" in ours.chosen else theirs.data.epochs) or None
     outer_lr, outer_momentum = _outer(ours, theirs)
     return replace(
         ours,
         workers=theirs.workers,
-        steps=None if by_epochs else theirs.steps,
-        epochs=ours.epochs if by_epochs else None,
+        steps=theirs.steps if epochs is None else None,
+        epochs=epochs,
         seed=theirs.seed,
         partitions=theirs.partitions,
         consistency=theirs.consistency,

@@ -13,8 +13,9 @@ from driftline.errors import ConfigError
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.layout import Layout
+from driftline.schemas.sample_range import Samples
 from driftline.training.buffers import with_buffers
-from driftline.training.data import DataPlan, Indices, part_of
+from driftline.training.data import Indices, LeasedSamples
 from driftline.training.gradients import clip, collect_gradients, loss_of, not_finite_names
 from driftline.training.model_layout import FlatArray, describe, flatten_parameters, load_parameters
 from driftline.training.one_clock import OneClock
@@ -24,15 +25,15 @@ from driftline.training.run_settings import TASK_SETS_NO_RATES, RunSettings
 from driftline.training.task import Dataset, Task, read_batch
 from driftline.training.weighted_mean import WeightedMean
 
-NO_DATA = "no data left in this epoch"
+NO_DATA = "no samples are left"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """No gradient this time, and why; ``cursor`` is how many batches of its part the worker has read by now."""
+    """No gradient this time, and why; ``samples`` were read for it and are burned."""
 
     reason: str
-    cursor: int
+    samples: Samples
 
 
 class Computing:
@@ -42,6 +43,9 @@ class Computing:
         task: what is trained.
         settings: the run as this worker would start it.
         monotonic: seconds of a clock that never goes back; it measures time-boxed clocks and nothing else.
+
+    Attributes:
+        batches: that were read by now.
 
     Raises:
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.
@@ -56,6 +60,7 @@ class Computing:
         self._seed = settings.seed
         self._local = settings.local
         self._monotonic = monotonic
+        self.batches = 0
         self._model: nn.Module = build_model(task, settings.seed)
         self._optimizer = build_optimizer(task, self._model)
         self._data: Dataset = task.data("train")
@@ -65,62 +70,54 @@ class Computing:
         config = settings.freeze(rule, samples=len(self._data), batch_size=task.batch_size)
         self.offer = Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
-    def note(self, worker: str, first_names: tuple[str, ...]) -> str:
-        """Say what a person should know about this worker's part of the data, or nothing."""
-        return part_of(worker, first_names).note
-
-    def gradient(
-        self, model: Model, *, worker: str, start: int, cursor: int, clock: int, first_names: tuple[str, ...]
-    ) -> Gradient | Skipped:
+    def gradient(self, model: Model, *, worker: str, start: int, clock: int, leased: Samples) -> Gradient | Skipped:
         """Compute what one clock contributes, on a version of the model.
 
         Args:
             model: the version.
             worker: this worker's name.
             start: how many starts of this worker came before.
-            cursor: how many batches of its part the worker has read before.
             clock: the worker's count of contributions, this one included.
-            first_names: names of the run's first members, which cut the data into parts.
+            leased: what it may read.
         """
-        part = part_of(worker, first_names)
-        plan = DataPlan(len(self._data), part.ranks, self._task.batch_size, self._seed)
-        one = OneClock(plan, part.rank, cursor, self._local, self._monotonic)
+        data = LeasedSamples(len(self._data), self._seed, leased)
+        one = OneClock(data, self._task.batch_size, self._local, self._monotonic)
         load_parameters(self._model, self.offer.layout, model.flat)
         # Once a clock: its batches draw from the generators one after another, each something else.
         seed_everything(self._seed, worker, start, clock)
         self._model.train()
         found = self._local_steps(one) if self._local.steps > 1 else self._mean_gradient(one)
-        if isinstance(found, Skipped) or not self.offer.layout.has_buffers:
-            return found
-        whole = with_buffers(self._model, self.offer.layout, model.flat, found)
-        return Skipped(whole, one.cursor) if isinstance(whole, str) else whole
+        if isinstance(found, Gradient) and self.offer.layout.has_buffers:
+            found = with_buffers(self._model, self.offer.layout, model.flat, found)
+        return Skipped(found, data.read) if isinstance(found, str) else replace(found, samples=data.read)
 
-    def _mean_gradient(self, one: OneClock) -> Gradient | Skipped:
+    def _mean_gradient(self, one: OneClock) -> Gradient | str:
         layout, total, count = self.offer.layout, WeightedMean(), 0
         for indices in one.batches():
             count += 1
             mean, weight = self._backward(indices)
             found = collect_gradients(self._model, layout)
             if found.not_finite and weight:
-                return Skipped(f"not finite: {', '.join(found.not_finite)}", one.cursor)
+                return f"not finite: {', '.join(found.not_finite)}"
             total.add(found, mean, weight)
         if not count:
-            return Skipped(NO_DATA, one.cursor)
+            return NO_DATA
         flat, presence = total.result(layout.elements, len(layout.segments))
         not_finite = not_finite_names(flat, layout)
         if not_finite:
-            return Skipped(f"the sum of {count} batches is not finite: {', '.join(not_finite)}", one.cursor)
+            return f"the sum of {count} batches is not finite: {', '.join(not_finite)}"
         if self._local.clip_norm:
             clip(flat, layout, self._local.clip_norm)
-        return Gradient(flat=flat, presence=presence, weight=total.weight, loss=total.loss, cursor=one.cursor)
+        return Gradient(flat=flat, presence=presence, weight=total.weight, loss=total.loss, cursor=self.batches)
 
     def _backward(self, indices: Indices) -> tuple[float, float]:
+        self.batches += 1
         self._model.zero_grad(set_to_none=True)
         mean, weight = loss_of(self._task, self._model, read_batch(self._task, self._data, indices))
         mean.backward()  # type: ignore[no-untyped-call]
         return float(mean.detach()), float(weight)
 
-    def _local_steps(self, one: OneClock) -> Gradient | Skipped:
+    def _local_steps(self, one: OneClock) -> Gradient | str:
         """Step the task's own optimizer, whose state stays with this worker, and contribute ``base - local``.
 
         Both as this worker holds them: what rounding to bfloat16 does to the version is no step.
@@ -133,14 +130,14 @@ class Computing:
                 nn.utils.clip_grad_norm_(self._model.parameters(), self._local.clip_norm)
             self._optimizer.step()
         if not losses:
-            return Skipped(NO_DATA, one.cursor)
+            return NO_DATA
         flat = _steps_between(layout, base, flatten_parameters(self._model, layout))
         if not np.isfinite(flat).all():
-            return Skipped(f"not finite after {len(losses)} local steps", one.cursor)
+            return f"not finite after {len(losses)} local steps"
         weight = sum(denominator for _, denominator in losses)
         loss = sum(mean * denominator for mean, denominator in losses) / weight if weight else math.nan
         presence = [segment.kind == "parameter" for segment in layout.segments]
-        return Gradient(flat=flat, presence=presence, weight=weight, loss=loss, cursor=one.cursor)
+        return Gradient(flat=flat, presence=presence, weight=weight, loss=loss, cursor=self.batches)
 
 
 def _steps_between(layout: Layout, base: FlatArray, local: FlatArray) -> FlatArray:

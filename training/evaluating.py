@@ -94,7 +94,7 @@ class _Measuring:
         found = session.to_measure()
         if found is None or session.finished is not None:
             return None
-        final = session.state.config is not None and session.state.config.is_last(found.version)
+        final = session.state.is_finished and found.version == session.state.version
         return found if final or time.monotonic() >= self._next_s else None
 
     def measure(self, session: EvaluatorSession, found: Model) -> dict[str, float]:

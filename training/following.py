@@ -204,7 +204,7 @@ def _version(state: RunState, model: Model) -> Version:
     weight = sum(one.weight for one in uses)
     loss = sum(one.weight * one.loss for one in uses) / weight if weight else math.nan
     stopped = state.ended is not None and state.ended.version == model.version
-    is_last = stopped or (state.config is not None and state.config.is_last(model.version))
+    is_last = stopped or (state.is_finished and model.version == state.version)
     return Version(model.version, loss, is_last, state_dict_of(layout, model.flat))
 
 

@@ -1,9 +1,11 @@
 """A ledger record in one line, for people."""
 
 import math
+from collections import Counter
 
 from driftline.schemas.records import (
     Evaluation,
+    Lease,
     LedgerRecord,
     Membership,
     Publish,
@@ -13,6 +15,7 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
+from driftline.schemas.sample_range import count
 from driftline.training.story import Entry, Story
 
 
@@ -37,12 +40,15 @@ def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: PLR0911 - one
             return f"the run starts, as {record.proposer} proposed: {_count(len(record.shards), 'shard')}"
         case Membership():
             return _membership(record)
+        case Lease():
+            return _lease(record, story)
         case Version():
             return _version(record)
         case Publish():
             return f"version {record.version} is published"
         case Rejection():
-            return f"clock {record.clock} of {story.name(record.group)} is rejected: {record.reason}"
+            burned = f"; {_count(count(record.burned), 'sample')} burned" if record.burned else ""
+            return f"clock {record.clock} of {story.name(record.group)} is rejected: {record.reason}{burned}"
         case Evaluation():
             return f"version {record.version} measured: {_metrics(record)}"
         case RunEnd():
@@ -55,6 +61,16 @@ def _membership(record: Membership) -> str:
         names = ", ".join(join.worker for join in record.joins)
         parts.append(f"{names} {'joins' if len(record.joins) == 1 else 'join'}")
     return "; ".join(parts) or "nobody comes or goes"
+
+
+def _lease(record: Lease, story: Story) -> str:
+    leased = Counter[str]()
+    for grant in record.grants:
+        leased[story.name(grant.group)] += grant.samples.count
+    epochs = sorted({grant.samples.epoch for grant in record.grants})
+    of = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}" if epochs else "no epoch"
+    shares = ", ".join(f"{number:,} to {worker}" for worker, number in leased.items())
+    return f"samples of {of} are leased: {shares or 'none'}"
 
 
 def _version(record: Version) -> str:

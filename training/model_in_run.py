@@ -136,7 +136,8 @@ class ModelInRun:
         """Say in a line what was joined."""
         state = self._member.look()
         config, workers = config_of(state), sorted(one.worker for one in state.groups.values())
-        end = f"ends at version {config.steps}" if config.steps else "ends when it is stopped"
+        epochs = f"ends after {config.data.epochs} epochs" if config.data.epochs else "ends when it is stopped"
+        end = f"ends at version {config.steps}" if config.steps else epochs
         return f"at version {self.version}; mode {config.consistency.mode}; {end}; workers {', '.join(workers)}"
 
     def _take(self, model: Model) -> None:

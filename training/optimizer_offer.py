@@ -93,7 +93,7 @@ class Offers:
         return Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
     def _config(self) -> RunConfig:
-        return self.settings.freeze(self._rule, samples=0, batch_size=0)
+        return self.settings.freeze(self._rule, samples=self.settings.samples, batch_size=self.settings.batch_size)
 
 
 def check_local(config: RunConfig) -> None:
@@ -114,14 +114,15 @@ def check_local(config: RunConfig) -> None:
 
 
 def _of_a_script(settings: RunSettings) -> RunSettings:
-    if settings.epochs is not None:
+    if settings.epochs is not None and not settings.samples:
         problem = (
-            "epochs: how many samples a script reads is not known here; give steps, or let its loop say when to end"
+            "epochs: how many samples a script reads is not known here; give samples=len(dataset) and read them by a "
+            "driftline.Sampler, give steps, or let its loop say when to end"
         )
         raise ConfigError([problem])
     chosen = OPTIONS if settings.chosen is None else settings.chosen
     return replace(
         settings,
         workers=settings.workers if "workers" in chosen else WORKERS,
-        steps=settings.steps if "steps" in chosen else NO_END,
+        steps=settings.steps if settings.epochs is not None or "steps" in chosen else NO_END,
     )

@@ -50,7 +50,7 @@ class Rates:
         """Write the rates with which ``version`` is made, where they follow from its number."""
         if self._config.schedule.is_scripts:
             return
-        factor = self._config.schedule.factor(max(version, 1), self._config.steps)
+        factor = self._config.schedule.factor(max(version, 1), self._config.horizon)
         self._shown = [factor * rate for rate in self._full]
         for group, rate in zip(groups, self._shown, strict=True):
             if isinstance(group["lr"], torch.Tensor):

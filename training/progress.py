@@ -14,6 +14,7 @@ class Progress:
 
     Attributes:
         phase: what it is doing, in a word or two; empty while versions are made.
+        epoch: how many epochs are used up, of ``epochs`` that the run lasts.
         loss: of the training batches of the newest version; None before the first.
         metrics: as measured last.
         staleness: the largest so far, in versions.
@@ -25,6 +26,8 @@ class Progress:
     phase: str
     version: int = 0
     steps: int = 0
+    epoch: int = 0
+    epochs: int = 0
     loss: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     workers: int = 0
@@ -58,6 +61,8 @@ class Watching:
             phase=_phase(state, state.config.workers),
             version=state.version,
             steps=state.config.steps,
+            epoch=state.leases.epoch,
+            epochs=state.config.data.epochs,
             loss=state.loss if math.isfinite(state.loss) else None,
             metrics={} if measured is None else dict(state.evaluations[measured].metrics),
             workers=len(state.groups),

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from driftline.consumers.rules import with_defaults
 from driftline.errors import UsageError
 from driftline.schemas.consistency import Consistency
+from driftline.schemas.data_config import DataConfig
 from driftline.schemas.local_work import LocalWork
 from driftline.schemas.run_config import RuleConfig, RunConfig, check
 from driftline.schemas.schedule import Schedule
-from driftline.training.data import steps_for_epochs
+
+BATCHES_A_BLOCK = 8
+"""Times the local steps of a clock: few enough that workers end together, many enough that a lease is rare."""
 
 OUTER_LR = 0.7
 OUTER_MOMENTUM = 0.9
@@ -32,6 +35,8 @@ class RunSettings:
         consistency: how far training may drift from lock-step.
         schedule: of the learning rates.
         local: what a worker does in one clock.
+        samples: of the data of a script that reads it by a `Sampler`; a task brings its own.
+        batch_size: of the same.
         outer_lr: learning rate of the outer rule, SGD with Nesterov momentum; used with more than one local step.
         outer_momentum: of the outer rule.
         seed: of model, data order and everything random.
@@ -47,6 +52,8 @@ class RunSettings:
     consistency: Consistency = field(default_factory=Consistency)
     schedule: Schedule = field(default_factory=Schedule)
     local: LocalWork = field(default_factory=LocalWork)
+    samples: int = 0
+    batch_size: int = 0
     outer_lr: float = OUTER_LR
     outer_momentum: float = OUTER_MOMENTUM
     seed: int = 0
@@ -58,11 +65,6 @@ class RunSettings:
             raise UsageError(
                 "say how long to train: either steps (versions) or epochs (passes over the data), not both"
             )
-        if self.epochs is not None and self.local.is_boxed:
-            raise UsageError(
-                "epochs and a clock of fixed time do not go together: nobody knows how many batches a version takes; "
-                "say how long to train in steps (versions)"
-            )
 
     def outer_rule(self) -> RuleConfig:
         """Return the rule that the servers apply to what comes of several local steps."""
@@ -72,25 +74,29 @@ class RunSettings:
     def freeze(self, rule: RuleConfig, *, samples: int, batch_size: int) -> RunConfig:
         """Return the configuration that `RunStart` records.
 
+        Args:
+            rule: of the optimizer.
+            samples: of the training data; 0 leases none.
+            batch_size: of one batch.
+
         Raises:
             ConfigError: lists every setting that is out of range.
         """
-        steps = self.steps
-        if steps is None:
-            batches = steps_for_epochs(samples, max(self.workers, 1), batch_size, self.epochs or 0)
-            steps = -(-batches // max(self.local.steps, 1))
         config = RunConfig(
             name=self.run,
             consistency=self.consistency,
             schedule=self.schedule,
             local=self.local,
+            data=self._data(samples, batch_size),
             workers=self.workers,
-            steps=steps,
+            steps=self.steps or 0,
             seed=self.seed,
             partitions=self.partitions,
             rule=rule,
-            samples=samples,
-            batch_size=batch_size,
         )
         check(config)
         return config
+
+    def _data(self, samples: int, batch_size: int) -> DataConfig:
+        block = BATCHES_A_BLOCK * max(1, batch_size) * max(1, self.local.steps) if samples else 0
+        return DataConfig(samples=samples, batch_size=batch_size, block=block, epochs=self.epochs or 0)

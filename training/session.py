@@ -36,7 +36,7 @@ from driftline.schemas.layout import layout_differences
 from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
-from driftline.training.data import part_of
+from driftline.schemas.sample_range import Samples, without
 
 REMOVED = "removed"
 """Reason of the end of a session whose group the ledger has removed."""
@@ -81,7 +81,6 @@ class WorkerSession:
         self._gives_way = gives_way
         self._proposed: Proposed | None = None
         self._unsettled: dict[int, Contribution | Skip] = {}
-        self._read = 0
         self._next_beat_s = 0.0
         self._now_s = 0.0
         self._newest_since_s = 0.0
@@ -245,20 +244,17 @@ class WorkerSession:
         return -1 if group is None else group.settled_pace + len(self._unsettled)
 
     @property
-    def cursor(self) -> int:
-        """How many batches of our part of the data have been read.
+    def samples(self) -> Samples:
+        """What the ledger leases to us and none of our clocks under way has read."""
+        group = self.group
+        held = () if group is None else self.state.leases.held(group.id)
+        return without(held, (one for event in self._unsettled.values() for one in event.samples))
 
-        Clocks of a fixed size go by our pace, so that a worker that comes back goes on where lock-step is. With a time
-        box the ledger says it: of this name, whatever its incarnation, or of the worker whose part a newcomer shares.
-        """
-        local = self.offer.config.local
-        if not local.is_boxed:
-            return max(self.pace, 0) * local.steps
-        cursors, first_names = self.state.cursors, self.state.first_names
-        told = cursors.get(self.name)
-        if told is None and first_names:
-            told = cursors.get(sorted(first_names)[part_of(self.name, first_names).rank])
-        return max(told or 0, self._read)
+    @property
+    def lacks_samples(self) -> bool:
+        """Whether the next clock has to be skipped: we have no samples, and none are about to be leased to us."""
+        group, leases = self.group, self.state.leases
+        return group is not None and leases.is_on and not leases.is_due(group.id) and not self.samples
 
     @property
     def clock(self) -> int:
@@ -271,7 +267,15 @@ class WorkerSession:
         group, newest, config = self.group, self.reader.follower.newest, self.state.config
         if group is None or newest is None or config is None or self.finished is not None or self._is_last():
             return None
+        if not self._has_work(config):
+            return None
         return newest if self._rule_allows(config, newest) and not self._is_too_old(config, newest) else None
+
+    def _has_work(self, config: RunConfig) -> bool:
+        """Whether there are samples for the next clock, or it has to be skipped so that the others can go on."""
+        if not self.state.leases.is_on or self.samples:
+            return True
+        return config.consistency.closes_by_clock and self.lacks_samples
 
     def _rule_allows(self, config: RunConfig, newest: Model) -> bool:
         bounds, k = config.consistency, config.max_unsettled
@@ -299,7 +303,8 @@ class WorkerSession:
         config = self.state.config
         if config is None:
             return False
-        return config.is_last(self.pace if config.consistency.closes_by_clock else self.state.version)
+        by_pace = config.consistency.closes_by_clock and config.is_last(self.pace)
+        return by_pace or self.state.is_finished
 
     def waiting_for(self) -> str:
         """Say in words what the next clock waits for, and whom."""
@@ -333,11 +338,10 @@ class WorkerSession:
         yield from cut.deltas()
         contribution = cut.contribution()
         self._unsettled[contribution.clock] = contribution
-        self._read = contribution.cursor
         yield announce(contribution)
 
-    def skip(self, model: Model, cursor: int, reason: str) -> list[Effect]:
-        """Spend the next clock without a delta."""
+    def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> list[Effect]:
+        """Spend the next clock without a delta; what it has read of the data is burned."""
         base = self._base(model)
         event = Skip(
             run=base.run,
@@ -347,10 +351,10 @@ class WorkerSession:
             base_head=base.head,
             cursor=cursor,
             reason=reason,
+            samples=samples,
         )
         self.counters["skips"] += 1
         self._unsettled[event.clock] = event
-        self._read = cursor
         return [self._announce(event)]
 
     def _base(self, model: Model) -> Base:

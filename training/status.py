@@ -74,6 +74,10 @@ class RunStatus:
         digest: of the state at ``digest_version``, the newest version whose digests the ledger has.
         metrics: as measured at ``metrics_version``.
         samples: that went into versions, repeated ones counted each time.
+        epoch: the oldest that is not used up, from 0, so also how many are; None if the run leases no samples.
+        epochs: how often each sample is to be used; None if that is not what ends the run.
+        consumed: samples that the ledger leased and that went into a version, over all epochs.
+        burned: those that went into none and will not be read again in their epoch.
         rejected: contributions that the ledger rejected.
         duplicates: deltas that came twice, as servers heard lately count them.
         void: ledger records that do not count.
@@ -100,6 +104,10 @@ class RunStatus:
     metrics: Mapping[str, float | None]
     metrics_version: int | None
     samples: float
+    epoch: int | None
+    epochs: int | None
+    consumed: int | None
+    burned: int | None
     rejected: int
     duplicates: int
     void: int
@@ -142,6 +150,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         metrics={name: _finite(value) for name, value in sorted(metrics.items())},
         metrics_version=measured,
         samples=int(totals.samples) if totals.samples.is_integer() else totals.samples,
+        **_data(state),
         rejected=sum(totals.rejections.values()),
         duplicates=counters["duplicates"],
         void=state.chain.void,
@@ -151,6 +160,14 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         workers=_workers(state, live),
         servers=tuple(_server(member, state, live) for member in live.of_role("server")),
     )
+
+
+def _data(state: RunState) -> dict[str, int | None]:
+    leases, config = state.leases, state.config
+    if config is None or not leases.is_on:
+        return dict.fromkeys(("epoch", "epochs", "consumed", "burned"))
+    epochs = config.data.epochs or None
+    return {"epoch": leases.epoch, "epochs": epochs, "consumed": leases.consumed, "burned": leases.burned}
 
 
 def wire_bytes(state: RunState, published: int) -> int:

@@ -32,7 +32,7 @@ def waited_for(state: RunState, live: Live, version_ms: int) -> Mapping[str, tup
         member = heard[group.worker]
         if member is None or member.left or member.seen_ms < version_ms:
             found[group.worker] = None
-        elif _may_start(state, group, member) or config.is_last(_progress(state, paces[group.worker])):
+        elif _may_start(state, group, member) or _is_over(state, paces[group.worker]):
             found[group.worker] = ()
         else:
             found[group.worker] = _slower(paces, group.worker)
@@ -47,9 +47,11 @@ def _unsettled(group: Group, member: Member | None) -> int:
     return 0 if member is None else max(0, member.clock - group.settled_clock)
 
 
-def _progress(state: RunState, pace: int) -> int:
+def _is_over(state: RunState, pace: int) -> bool:
+    """Whether a worker of this pace has nothing left to do."""
     config = state.config
-    return pace if config is not None and config.consistency.closes_by_clock else state.version
+    by_pace = config is not None and config.consistency.closes_by_clock and config.is_last(pace)
+    return by_pace or state.is_finished
 
 
 def _slower(paces: Mapping[str, int], worker: str) -> tuple[str, ...]:

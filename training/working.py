@@ -110,21 +110,14 @@ class _Worker:
             )
 
     def _one_clock(self, model: Model) -> None:
-        session, first_names = self._session, self._session.state.first_names
+        session = self._session
         if self._start is None:
             self._start = self._starts_before()
-            note = self._computing.note(session.name, first_names)
-            if note:
-                log.warning("%s", note)
+        leased = self._running.glance(lambda: session.samples)
         found = self._computing.gradient(
-            model,
-            worker=session.name,
-            start=self._start,
-            cursor=session.cursor,
-            clock=session.clock + 1,
-            first_names=first_names,
+            model, worker=session.name, start=self._start, clock=session.clock + 1, leased=leased
         )
-        if isinstance(found, Skipped):
+        if isinstance(found, Skipped) and found.samples:
             log.warning("clock %d is skipped: %s", session.clock + 1, found.reason)
         self._running.telling(lambda: self._spend(model, found))
 
@@ -132,7 +125,7 @@ class _Worker:
         if self._session.finished is not None or self._session.group is None:
             return []  # removed, or over, while we computed
         if isinstance(found, Skipped):
-            return self._session.skip(model, found.cursor, found.reason)
+            return self._session.skip(model, self._computing.batches, found.reason, found.samples)
         return self._session.contribute(model, found)
 
     def _starts_before(self) -> int:

@@ -1,10 +1,12 @@
 """The log is the training run: who ever folds it gets the same bits, and they are those of plain training."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from driftline.training.data import DataPlan
+from driftline.training.data import epoch_order
 from driftline.training.model_layout import describe, flatten_parameters
 from driftline.training.randomness import build_model
 from driftline.training.task import load_task, read_batch
@@ -44,15 +46,39 @@ def test_the_number_of_servers_changes_no_bit(two_servers: Trained, one_server: 
     assert len(one_server.status["servers"]) == 1
 
 
+def read_for(version: dict[str, Any]) -> list[dict[str, int]]:
+    """Return the ranges of samples that a version consumes, by worker and clock."""
+    return [one for use in version["uses"] for one in use["samples"]]
+
+
+def indices(one: dict[str, int], samples: int, seed: int) -> Any:
+    """Return the indices of a range of samples."""
+    return epoch_order(samples, seed, one["epoch"])[one["start"] : one["start"] + one["count"]]
+
+
+def test_no_sample_is_used_twice_an_epoch_and_none_is_left_out(fold: Fold) -> None:
+    """Counted one by one. Every epoch that is over is whole; of the others what is missing is still to be read."""
+    samples = fold.config["data"]["samples"]
+    used: dict[int, list[int]] = {}
+    for name, record in fold.ledger:
+        for one in read_for(record) if name == "Version" else ():
+            used.setdefault(one["epoch"], []).extend(range(one["start"], one["start"] + one["count"]))
+    assert all(len(set(places)) == len(places) for places in used.values())
+    whole = [epoch for epoch, places in sorted(used.items()) if len(places) == samples]
+    assert whole == list(range(len(whole)))
+    assert whole
+
+
 def test_three_workers_in_lock_step_are_one_process_with_the_joined_batch(fold: Fold) -> None:
     task = load_task("digits")
     data = task.data("train")
     model = build_model(task, fold.config["seed"])
     optimizer = task.optimizer(model)
     layout, _ = describe(model, optimizer, fold.config["partitions"])
-    plan = DataPlan(len(data), 3, task.batch_size, fold.config["seed"])
-    for cursor in range(30):
-        joined = np.concatenate([plan.batch(rank, cursor).indices for rank in range(3)])
+    versions = [record for name, record in fold.ledger if name == "Version"]
+    for version in versions[:30]:
+        joined = np.concatenate([indices(one, len(data), fold.config["seed"]) for one in read_for(version)])
+        assert len(joined) == sum(use["weight"] for use in version["uses"])
         optimizer.zero_grad()
         mean, _ = task.loss(model, read_batch(task, data, joined))
         mean.backward()  # type: ignore[no-untyped-call]

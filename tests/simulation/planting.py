@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from driftline.consumers.chain import Chain
 from driftline.consumers.coordinator import Coordinator
 from driftline.consumers.evidence import Evidence
+from driftline.consumers.leases import Leases
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
+from driftline.schemas.data_config import DataConfig
 from driftline.schemas.effects import Effect
+from driftline.schemas.local_work import LocalWork
 from driftline.schemas.schedule import Schedule
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
@@ -28,6 +31,7 @@ class Planted:
         crowd: three servers share one partition, an evaluator looks on, and the run is short.
         buffers: every model has some.
         scripts: workers set the learning rates.
+        leased: the run ends when each of some samples was used twice.
         stopped: somebody asks for the run's end.
         seeds: so many seeds find it.
     """
@@ -39,6 +43,7 @@ class Planted:
     crowd: bool = False
     buffers: bool = False
     scripts: bool = False
+    leased: bool = False
     stopped: bool = False
     seeds: int = 40
 
@@ -49,6 +54,9 @@ class Planted:
             plan = replace(plan, buffers=True)
         if self.scripts:
             plan = replace(plan, config=replace(plan.config, schedule=Schedule(set_by="script")))
+        if self.leased:
+            data = DataConfig(samples=8 * plan.workers, batch_size=2, block=4, epochs=2)
+            plan = replace(plan, config=replace(plan.config, steps=0, data=data, local=LocalWork()))
         if self.stopped:
             plan = replace(plan, stop_at=300)
         if self.faults is not None:
@@ -68,6 +76,7 @@ def server_with(
     shards: type[ShardServer] = ShardServer,
     evidence: type[Evidence] | None = None,
     chain: type[Chain] | None = None,
+    leases: type[Leases] | None = None,
 ) -> Callable[[str, bytes, random.Random], Server]:
     def make(name: str, incarnation: bytes, rng: random.Random) -> Server:
         server = Server(name, incarnation, rng)
@@ -76,6 +85,8 @@ def server_with(
         server.coordinator = candidate(name, incarnation, server.state, rng)
         if chain is not None:
             server.state.chain = chain()
+        if leases is not None:
+            server.state.leases_of = leases
         return server
 
     return make

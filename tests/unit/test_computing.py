@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn, optim
 
 from driftline.consumers.follower import Model
-from driftline.errors import UsageError
 from driftline.producers.deltas import Gradient
 from driftline.schemas.local_work import LocalWork
+from driftline.schemas.sample_range import SampleRange
 from driftline.training.computing import Computing, Skipped
-from driftline.training.data import DataPlan
+from driftline.training.data import epoch_order
 from driftline.training.model_layout import flatten_parameters, load_parameters
 from driftline.training.randomness import build_model
 from driftline.training.run_settings import RunSettings
@@ -48,9 +48,11 @@ class Line(Task):
         return {}
 
 
-def compute(computing: Computing, cursor: int) -> Gradient | Skipped:
-    model = Model(cursor, computing.offer.masters)
-    return computing.gradient(model, worker="w", start=0, cursor=cursor, clock=1, first_names=("w",))
+def compute(computing: Computing, batch: int) -> Gradient | Skipped:
+    """Compute a clock that begins with batch number ``batch`` of two epochs, of three batches each."""
+    places = (SampleRange(epoch=batch // 3, start=4 * (batch % 3), count=12 - 4 * (batch % 3)),)
+    leased = (*places, *(SampleRange(epoch=epoch, start=0, count=12) for epoch in range(batch // 3 + 1, 4)))
+    return computing.gradient(Model(batch, computing.offer.masters), worker="w", start=0, clock=1, leased=leased)
 
 
 def settings(**more: Any) -> RunSettings:
@@ -59,21 +61,22 @@ def settings(**more: Any) -> RunSettings:
 
 def test_local_steps_contribute_base_minus_local() -> None:
     computing = Computing(Line(), settings(local=LocalWork(steps=3)))
-    found = compute(computing, cursor=3)
+    found = compute(computing, batch=3)
     assert isinstance(found, Gradient)
     task = Line()
     model, data = build_model(task, 3), task.data("train")
     load_parameters(model, computing.offer.layout, computing.offer.masters)
     optimizer = task.optimizer(model)
     for step in range(3):
-        batch = read_batch(task, data, DataPlan(12, 1, 4, 3).batch(0, 3 + step).indices)
+        batch = read_batch(task, data, epoch_order(12, 3, 1)[4 * step : 4 * step + 4])
         optimizer.zero_grad()
         task.loss(model, batch)[0].backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     local = flatten_parameters(model, computing.offer.layout)
     assert found.flat.tobytes() == np.subtract(computing.offer.masters, local).tobytes()
     assert found.weight == 12
-    assert found.cursor == 6
+    assert found.cursor == 3
+    assert found.samples == (SampleRange(epoch=1, start=0, count=12),)
     assert found.presence == [True, True]
 
 
@@ -87,7 +90,8 @@ def test_local_steps_make_the_servers_rule_the_outer_one() -> None:
 def test_a_pass_over_the_data_takes_fewer_versions_with_local_steps() -> None:
     one = Computing(Line(), RunSettings(run="r", workers=1, epochs=2)).offer.config
     three = Computing(Line(), RunSettings(run="r", workers=1, epochs=2, local=LocalWork(steps=3))).offer.config
-    assert (one.steps, three.steps) == (6, 2)
+    assert (one.steps, one.data.epochs, one.horizon) == (0, 2, 6)
+    assert three.horizon == 2
 
 
 def test_clipping_bounds_the_norm_of_a_workers_own_gradient() -> None:
@@ -151,7 +155,7 @@ def boxed(clock_s: float, *, clip_norm: float = 0.0, steps: int = 1, **more: Any
 def test_as_many_batches_as_fit_into_a_timed_clock(clock_s: float, takes_s: tuple[float, ...], batches: int) -> None:
     """Whether another batch is begun follows from the time that has passed and from what the last one took."""
     computing, task = boxed(clock_s, takes_s=takes_s)
-    found = compute(computing, cursor=0)
+    found = compute(computing, batch=0)
     assert isinstance(found, Gradient)
     assert (len(task.draws), found.weight, found.cursor) == (batches, 4.0 * batches, batches)
 
@@ -159,7 +163,7 @@ def test_as_many_batches_as_fit_into_a_timed_clock(clock_s: float, takes_s: tupl
 def test_a_timed_clock_contributes_the_weighted_mean_of_its_batches() -> None:
     """Gradient and loss are those of all samples of the clock together, and the weight is their number."""
     computing, task = boxed(3.0, scales=(1.0, 5.0, 0.5))
-    found = compute(computing, cursor=1)
+    found = compute(computing, batch=1)
     assert isinstance(found, Gradient)
     single = [compute(Computing(Line(), settings()), cursor) for cursor in (1, 2, 3)]
     weights = np.array([4.0, 20.0, 2.0])
@@ -167,7 +171,7 @@ def test_a_timed_clock_contributes_the_weighted_mean_of_its_batches() -> None:
     mean = sum(weight * one.flat.astype(np.float64) for weight, one in zip(weights, parts, strict=True)) / 26.0
     np.testing.assert_allclose(found.flat, mean, rtol=1e-6)
     assert found.loss == pytest.approx(np.dot(weights, [one.loss for one in parts]) / 26.0)
-    assert (found.weight, found.presence, found.cursor) == (26.0, [True, True], 4)
+    assert (found.weight, found.presence, found.cursor) == (26.0, [True, True], 3)
     assert len(set(task.draws)) == 3  # every batch draws its own random numbers
 
 
@@ -199,30 +203,46 @@ def test_a_batch_without_weight_counts_for_nothing() -> None:
 
 
 def test_a_timed_clock_goes_on_over_the_end_of_an_epoch() -> None:
-    """Three batches make an epoch here; the fourth begins the next one, in its own order."""
+    """Three batches make an epoch here; the third of this clock begins the next one, in its own order."""
     computing, task = boxed(5.0)
-    found = compute(computing, cursor=1)
+    found = compute(computing, batch=1)
     assert isinstance(found, Gradient)
-    assert (len(task.draws), found.cursor) == (5, 6)
+    assert (len(task.draws), found.cursor) == (5, 5)
+    assert found.samples == (SampleRange(epoch=0, start=4, count=8), SampleRange(epoch=1, start=0, count=12))
 
 
 @pytest.mark.parametrize(("clock_s", "steps"), [(2.0, 2), (60.0, 3)])
 def test_a_timed_clock_makes_as_many_local_steps_as_fit_but_no_more_than_asked_for(clock_s: float, steps: int) -> None:
-    found = compute(boxed(clock_s, steps=3)[0], cursor=0)
-    plain = compute(Computing(Line(), settings(local=LocalWork(steps=steps))), cursor=0)
+    found = compute(boxed(clock_s, steps=3)[0], batch=0)
+    plain = compute(Computing(Line(), settings(local=LocalWork(steps=steps))), batch=0)
     assert isinstance(found, Gradient)
     assert isinstance(plain, Gradient)
     assert found.flat.tobytes() == plain.flat.tobytes()
     assert (found.weight, found.cursor) == (4.0 * steps, steps)
 
 
-def test_a_timed_clock_with_a_batch_that_is_not_finite_is_skipped_and_reads_on_behind_it() -> None:
+def test_a_timed_clock_with_a_batch_that_is_not_finite_is_skipped_with_what_it_has_read() -> None:
+    """It is burned: read again it would be no better."""
     computing, _ = boxed(9.0, scale=float("inf"))
-    found = compute(computing, cursor=7)
+    found = compute(computing, batch=7)
     assert isinstance(found, Skipped)
-    assert found.cursor == 8
+    assert found.samples == (SampleRange(epoch=2, start=4, count=4),)
 
 
-def test_passes_over_the_data_say_nothing_of_timed_clocks() -> None:
-    with pytest.raises(UsageError, match="epochs and a clock of fixed time"):
-        RunSettings(run="r", epochs=2, local=LocalWork(clock_s=1.0))
+def test_a_clock_without_samples_is_skipped() -> None:
+    computing = Computing(Line(), settings())
+    found = computing.gradient(Model(0, computing.offer.masters), worker="w", start=0, clock=1, leased=())
+    assert found == Skipped("no samples are left", ())
+
+
+def test_a_timed_clock_ends_with_what_is_leased() -> None:
+    computing, task = boxed(9.0)
+    leased = (SampleRange(epoch=0, start=3, count=6),)
+    found = computing.gradient(Model(0, computing.offer.masters), worker="w", start=0, clock=1, leased=leased)
+    assert isinstance(found, Gradient)
+    assert (len(task.draws), found.weight, found.samples) == (2, 6.0, leased)
+
+
+def test_passes_over_the_data_end_a_run_with_timed_clocks_too() -> None:
+    config = Computing(Line(), RunSettings(run="r", epochs=2, local=LocalWork(clock_s=1.0))).offer.config
+    assert (config.steps, config.data.epochs, config.horizon) == (0, 2, 0)

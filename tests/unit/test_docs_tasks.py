@@ -11,7 +11,8 @@ from driftline.broker.memory import MemoryBroker
 from driftline.consumers.follower import Model
 from driftline.errors import ConfigError
 from driftline.producers.deltas import Gradient
-from driftline.testing.in_process import run_in_process
+from driftline.schemas.sample_range import Samples
+from driftline.testing.in_process import Leased, run_in_process
 from driftline.training import optimizer_settings
 from driftline.training.computing import Computing
 from driftline.training.evaluation import evaluate
@@ -41,12 +42,12 @@ def trained(task: Task, steps: int) -> dict[str, float]:
     computing = Computing(task, RunSettings(run="page", workers=2, steps=steps, seed=0, partitions=4))
     workers = ("worker-1", "worker-2")
 
-    def compute(worker: str, model: Model, cursor: int) -> Gradient:
-        found = computing.gradient(model, worker=worker, start=0, cursor=cursor, clock=cursor + 1, first_names=workers)
+    def compute(worker: str, model: Model, clock: int, leased: Samples) -> Gradient:
+        found = computing.gradient(model, worker=worker, start=0, clock=clock, leased=leased)
         assert isinstance(found, Gradient)
         return found
 
-    outcome = run_in_process(MemoryBroker(), computing.offer, workers, compute, servers=2)
+    outcome = run_in_process(MemoryBroker(), computing.offer, workers, Leased(compute), servers=2)
     assert outcome.model is not None
     assert outcome.model.version == steps
     return evaluate(task, build_model(task, 0), computing.offer.layout, outcome.model.flat)

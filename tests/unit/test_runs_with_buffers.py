@@ -14,7 +14,8 @@ from driftline.consumers.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.schemas.layout import Layout
 from driftline.schemas.local_work import LocalWork
-from driftline.testing.in_process import Outcome, run_in_process
+from driftline.schemas.sample_range import Samples
+from driftline.testing.in_process import Leased, Outcome, run_in_process
 from driftline.training.computing import Computing
 from driftline.training.evaluation import evaluate
 from driftline.training.model_layout import FlatArray, flatten_parameters, load_parameters
@@ -111,11 +112,9 @@ def run_of(local_steps: int) -> Run:
     models: dict[int, FlatArray] = {}
     contributions: dict[tuple[str, int], Gradient] = {}
 
-    def compute(worker: str, model: Model, cursor: int) -> Gradient:
+    def compute(worker: str, model: Model, clock: int, leased: Samples) -> Gradient:
         models[model.version] = model.flat.copy()
-        found = computing[worker].gradient(
-            model, worker=worker, start=0, cursor=cursor, clock=cursor + 1, first_names=WORKERS
-        )
+        found = computing[worker].gradient(model, worker=worker, start=0, clock=clock, leased=leased)
         assert isinstance(found, Gradient)
         contributions[worker, model.version] = found
         return found
@@ -123,7 +122,7 @@ def run_of(local_steps: int) -> Run:
     broker = MemoryBroker()
     offer = computing["ada"].offer
     assert offer.layout.fingerprint() == computing["bob"].offer.layout.fingerprint()
-    outcome = run_in_process(broker, offer, WORKERS, compute, servers=2, relieve_at=STEPS // 2, timeout_s=300.0)
+    outcome = run_in_process(broker, offer, WORKERS, Leased(compute), servers=2, relieve_at=STEPS // 2, timeout_s=300.0)
     assert outcome.model is not None
     models[outcome.model.version] = outcome.model.flat
     return Run(broker, outcome, offer.layout, models, contributions)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from driftline.errors import Undecodable
 from driftline.schemas import codec, records
 from driftline.schemas.codec import decode, encode, peek_type
-from driftline.schemas.records import AnyRecord, Contribution, Version
+from driftline.schemas.records import AnyRecord, Contribution, Rejection, Skip, Version
 from driftline.schemas.shapes import bind
 from tests.strategies import RECORD_TYPES, avsc, records_of, snake_case
 from tests.unit.test_schemas_codec import bits, types
@@ -88,13 +88,20 @@ def test_bytes_that_end_early(file: Path) -> None:
 
 
 def test_what_they_lack() -> None:
-    """Before scripts could set learning rates nobody asked for any."""
+    """Before scripts could set rates nobody asked for any, and before samples were leased none were used up."""
     contribution = decode(bytes.fromhex((GOLDEN / "contribution.1.hex").read_text(encoding="ascii")))
     version = decode(bytes.fromhex((GOLDEN / "version.1.hex").read_text(encoding="ascii")))
     assert isinstance(contribution, Contribution)
     assert isinstance(version, Version)
     assert contribution.learning_rates == ()
     assert [use.learning_rates for use in version.uses] == [(), (), ()]
+    assert contribution.samples == ()
+    assert [use.samples for use in version.uses] == [(), (), ()]
+    skip = decode(bytes.fromhex((GOLDEN / "skip.1.hex").read_text(encoding="ascii")))
+    rejection = decode(bytes.fromhex((GOLDEN / "rejection.1.hex").read_text(encoding="ascii")))
+    assert isinstance(skip, Skip)
+    assert isinstance(rejection, Rejection)
+    assert (skip.samples, rejection.burned) == ((), ())
 
 
 def test_new_fields_have_one_default() -> None:

@@ -22,6 +22,8 @@ def progress_words(seen: "Progress") -> list[str]:
         words.append(f"version {seen.version}/{seen.steps}")
     elif seen.version:
         words.append(f"version {seen.version}")
+    if seen.epochs:
+        words.append(f"epoch {min(seen.epoch + 1, seen.epochs)}/{seen.epochs}")
     if seen.phase:
         words.append(seen.phase)
     if seen.loss is not None:

@@ -27,7 +27,7 @@ def status_lines(seen: "RunStatus") -> list[str]:
         ("digest", _digest(seen.digest, seen)),
         ("parameters", _digest(seen.parameters_digest, seen)),
         ("mode", f"{seen.mode or NOTHING}, topology {seen.topology or NOTHING}, term {seen.term}"),
-        ("samples", f"{seen.samples:,}"),
+        ("samples", _samples(seen)),
         ("staleness", _staleness(seen)),
         ("not used", _not_used(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
@@ -99,7 +99,7 @@ def summary_lines(seen: "RunStatus", training_s: float, whole_s: float) -> list[
     facts = [
         ("metrics", _metrics(seen)),
         ("digest", _digest(seen.digest, seen)),
-        ("samples", f"{seen.samples:,}"),
+        ("samples", _samples(seen)),
         ("staleness", _staleness(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
         *((one.name, _contributions(one)) for one in seen.workers),
@@ -113,6 +113,16 @@ def _time(training_s: float, whole_s: float) -> str:
     if training_s > whole_s:
         return f"{training_s:.1f} s after it began, {whole_s:.1f} s of them in this command"
     return f"{training_s:.1f} s of training, {whole_s:.1f} s in all"
+
+
+def _samples(seen: "RunStatus") -> str:
+    """Say how many samples went into versions, and of leased ones how often all of them did."""
+    total = f"{seen.samples:,}"
+    if seen.epoch is None:
+        return total
+    of = "" if seen.epochs is None else f" of {seen.epochs}"
+    burned = f", {seen.burned:,} burned" if seen.burned else ""
+    return f"{total}; {seen.epoch}{of} epochs used up{burned}"
 
 
 def _staleness(seen: "RunStatus") -> str:

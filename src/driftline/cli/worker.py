@@ -19,8 +19,8 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
 
     TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. A run that does not exist
     is made, with these settings. Of one that exists, what is not said here is taken from the run; what is said must be
-    the same, else the worker is refused with the difference. Which part of the data a worker reads, and with it the
-    result, depends on its name.
+    the same, else the worker is refused with the difference. Which samples a worker is leased, and with it the result,
+    depends on its name.
     """
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
     from driftline.telemetry import identify  # noqa: PLC0415

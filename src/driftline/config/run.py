@@ -47,7 +47,7 @@ class RunWords:
     def read(self, run: str, problems: Problems) -> RunSettings:
         """Return the settings, or anything at all once ``problems`` has grown."""
         local = self.bounds.local(problems)
-        steps, epochs = self._length(problems, boxed=local.is_boxed)
+        steps, epochs = self._length(problems)
         problems.attempt(lambda: check_run_name(run), "")
         return RunSettings(
             run=run,
@@ -66,14 +66,9 @@ class RunWords:
             chosen=self.said,
         )
 
-    def _length(self, problems: Problems, *, boxed: bool) -> tuple[int | None, int | None]:
+    def _length(self, problems: Problems) -> tuple[int | None, int | None]:
         if self.steps is not None and self.epochs is not None:
             problems.add("--steps and --epochs: both say how long to train; give one of them")
-        if self.epochs is not None and boxed:
-            problems.add(
-                "--epochs and --clock: nobody knows how many batches a timed clock reads; give --steps instead"
-            )
-            return DEFAULT_STEPS, None
         if self.epochs is not None:
             return None, problems.whole("--epochs", self.epochs, 1, _MAX_EPOCHS, zero="zero passes train nothing")
         if self.steps is not None:

@@ -19,10 +19,19 @@ from driftline.errors import WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Finish
+from driftline.schemas.sample_range import Samples
 from driftline.training.session import WorkerSession
 
 Compute = Callable[[str, Model, int], Gradient]
-"""(worker, model, cursor) → gradient."""
+"""(worker, model, pace) → gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """Gradients of samples that the ledger leases: (worker, model, clock, samples that it may read) → gradient."""
+
+    compute: Callable[[str, Model, int, Samples], Gradient]
+
 
 STEP_S = 0.001
 
@@ -42,7 +51,7 @@ def run_in_process(
     broker: Broker,
     offer: Offer,
     workers: Sequence[str],
-    compute: Compute,
+    compute: Compute | Leased,
     *,
     servers: int = 1,
     pauses: Mapping[str, float] | None = None,
@@ -90,7 +99,7 @@ class _Cast:
         broker: Broker,
         offer: Offer,
         workers: Sequence[str],
-        compute: Compute,
+        compute: Compute | Leased,
         pauses: Mapping[str, float],
         rng: random.Random,
     ) -> None:
@@ -135,7 +144,11 @@ class _Cast:
         if pause_s and time.monotonic() < self._busy_until_s.setdefault(name, time.monotonic() + pause_s):
             return
         self._busy_until_s.pop(name, None)
-        shell.perform(session.contribute(model, self._compute(name, model, session.pace)))
+        if isinstance(self._compute, Leased):
+            gradient = self._compute.compute(name, model, session.clock + 1, session.samples)
+        else:
+            gradient = self._compute(name, model, session.pace)
+        shell.perform(session.contribute(model, gradient))
 
     def _waiting(self) -> str:
         return "; ".join(f"{name} waits for {one.waiting_for()}" for name, one in self._sessions.items())

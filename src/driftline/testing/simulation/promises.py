@@ -60,7 +60,7 @@ class Promises:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.ledger = ReferenceLedger(problem.config.consistency)
+        self.ledger = ReferenceLedger(problem.config)
         self.model = ReferenceModel(problem)
         self.liveness = Liveness()
         self.births: dict[bytes, int] = {}
@@ -219,7 +219,7 @@ class Promises:
 
     def _run_end(self, record: RunEnd, events: Cursor) -> None:
         """The run ends at its last version or because somebody asked, and at a state that servers have reported."""
-        if record.version != self.problem.config.steps:
+        if not self.is_goal(record.version):
             asked = self.liveness.stops_between(events.first, events.offset)
             require(asked and record.reason.startswith(STOPPED), f"ends at version {record.version}: {record.reason}")
         reported = record.version in self.ledger.states or any(one.version == record.version for one in record.states)
@@ -228,6 +228,10 @@ class Promises:
         require(
             reported or patient, f"ends at version {record.version}, which nobody has reported, after {waited} ticks"
         )
+
+    def is_goal(self, version: int) -> bool:
+        """Whether the run has reached its last version, or used each sample as often as it was to be."""
+        return version == self.problem.config.steps or self.ledger.samples.is_done
 
     @property
     def is_stopped(self) -> bool:

@@ -3,10 +3,10 @@
 import hashlib
 from dataclasses import dataclass
 
-from driftline.schemas.consistency import Consistency
 from driftline.schemas.records import (
     NO_HASH,
     GroupId,
+    Lease,
     LedgerRecord,
     Membership,
     Publish,
@@ -16,19 +16,13 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
+from driftline.schemas.run_config import RunConfig
+from driftline.testing.simulation.reference_samples import BURNED, CONSUMED, ReferenceSamples, Violation, require
+
+__all__ = ["Member", "Moment", "ReferenceLedger", "Violation", "require"]
 
 LAST_LEAP = 1 << 62
 """The highest term that may leave others out."""
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
-
-
-def require(condition: bool, promise: str) -> None:  # noqa: FBT001 - reads like assert
-    """Raise `Violation` unless ``condition`` holds."""
-    if not condition:
-        raise Violation(promise)
 
 
 @dataclass(slots=True)
@@ -64,10 +58,12 @@ class ReferenceLedger:
         states: versions whose digests it holds.
         rejections: every contribution that is not used.
         joined: worker of every join, in order.
+        samples: the fate of each.
     """
 
-    def __init__(self, bounds: Consistency) -> None:
-        self.bounds = bounds
+    def __init__(self, config: RunConfig) -> None:
+        self.bounds = config.consistency
+        self.samples = ReferenceSamples(config.data)
         self.moments = [Moment(NO_HASH, 0, 0, None, started=False, ended=False)]
         self.version_heads: list[bytes] = []
         self.members: dict[GroupId, Member] = {}
@@ -129,6 +125,8 @@ class ReferenceLedger:
                 self.version_heads.append(head)
             case Membership():
                 self._membership(record, offset)
+            case Lease():
+                self._lease(record)
             case Version():
                 self._version(record, head)
             case Publish():
@@ -137,6 +135,7 @@ class ReferenceLedger:
                 )
             case Rejection():
                 self._settle(record.group, record.clock, -1)
+                self.samples.use(record.group, record.burned, BURNED)
                 self.rejections.append(record)
             case RunEnd():
                 self.end = record
@@ -146,6 +145,7 @@ class ReferenceLedger:
             require(removal.group in self.members, f"removal of {removal.group}, which is no member")
             del self.members[removal.group]
             self.gone[removal.group] = removal.reason
+            self.samples.free(removal.group)
         for member in self.members.values():
             member.pace += record.raised
         names = {member.worker for member in self.members.values()}
@@ -155,11 +155,17 @@ class ReferenceLedger:
             self.joined.append(join.worker)
             self.members[GroupId(offset, index)] = Member(join.worker, join.incarnation, self.now.version)
 
+    def _lease(self, record: Lease) -> None:
+        for grant in record.grants:
+            require(grant.group in self.members, f"a lease for {grant.group}, which is no member")
+            self.samples.lease(grant.group, (grant.samples,))
+
     def _version(self, record: Version, head: bytes) -> None:
         require(record.version == self.now.version + 1, f"version {record.version} after {self.now.version}")
         for use in record.uses:
             require(use.staleness == self.now.version - use.base_version, f"staleness of {use.group}/{use.clock}")
             self._settle(use.group, use.clock, record.version)
+            self.samples.use(use.group, use.samples, CONSUMED if use.kind == "delta" else BURNED)
         order = [(self.members[use.group].worker, use.clock) for use in record.uses]
         require(order == sorted(order), f"version {record.version} sums in another order than worker name, clock")
         self.version_heads.append(head)

@@ -107,7 +107,7 @@ class ReferenceModel:
             asked = [(use.weight, self.rates[use.group, use.clock]) for use in used]
             right = [mean_rate([(weight, rates[group]) for weight, rates in asked]) for group in range(self._groups)]
         else:
-            factor = config.schedule.factor(record.version, config.steps)
+            factor = config.schedule.factor(record.version, config.horizon)
             right = [factor * group["lr"] for group in config.rule.groups]
         require(list(record.learning_rates) == right, f"learning rates {record.learning_rates}, not {right}")
         for use in record.uses:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from driftline.schemas.consistency import Consistency
+from driftline.schemas.data_config import DataConfig
+from driftline.schemas.local_work import LocalWork
 from driftline.schemas.run_config import RuleConfig, RunConfig
 from driftline.schemas.schedule import Schedule
 
@@ -56,6 +58,9 @@ BUFFERS_SHARE = 0.3
 
 SCRIPTS_SHARE = 0.25
 """Of the seeds: those whose workers set learning rates themselves, as scripts may."""
+
+LEASED_SHARE = 0.7
+"""Of the seeds: those whose samples are leased; half of these end when each sample was used so often."""
 
 MIN_KINDS = 4
 
@@ -118,6 +123,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         schedule=_schedule(seed, bounds),
         gone_after_ticks=rng.choice((4, 12)),
     )
+    config = _with_data(config, seeded(("data", seed)))
     kinds = list(Fault) if rng.random() < LOSSY_SHARE else [kind for kind in Fault if kind not in LOSSY]
     rng.shuffle(kinds)
     drawn = tuple(sorted(kinds[: rng.randint(6, 12)]))
@@ -140,6 +146,23 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
 def _schedule(seed: int, rng: random.Random) -> Schedule:
     by_run = rng.choice((Schedule(), Schedule(), Schedule(warmup=3, decay="cosine", final=0.1)))
     return Schedule(set_by="script") if seeded(("rates", seed)).random() < SCRIPTS_SHARE else by_run
+
+
+def _with_data(config: RunConfig, rng: random.Random) -> RunConfig:
+    """Draw what is leased, if anything: about as much as the run reads in so many versions."""
+    if rng.random() >= LEASED_SHARE:
+        return config
+    batch, local = rng.choice((1, 2, 3, 5)), rng.choice((1, 1, 2))
+    a_clock, epochs = batch * local * config.workers, rng.choice((0, 1, 2, 3))
+    samples = max(1, config.steps * a_clock // max(1, epochs) - rng.randrange(0, a_clock))
+    data = DataConfig(
+        samples=samples if epochs else rng.choice((1, 7, samples // 2 + 1, samples)),
+        batch_size=batch,
+        block=batch * local * rng.choice((1, 2, 4)),
+        epochs=epochs,
+    )
+    steps = 0 if epochs else config.steps
+    return replace(config, steps=steps, data=data, local=LocalWork(steps=local))
 
 
 def _stop_at(rng: random.Random) -> int | None:

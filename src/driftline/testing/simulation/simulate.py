@@ -91,7 +91,8 @@ def _run(world: World) -> None:
 def _report(world: World) -> Report:
     ledger, model, plan = world.promises.ledger, world.promises.model, world.scenario
     version, stopped = ledger.now.version, world.promises.is_stopped
-    require(stopped or version == plan.config.steps, f"the run ends at version {version}, not {plan.config.steps}")
+    at_goal = world.promises.is_goal(version)
+    require(stopped or at_goal, f"the run ends at version {version}, not {plan.config.steps}, with {ledger.samples}")
     whole = len(world.promises.published.get(version, ())) == world.problem.layout.shard_count
     gave_up = world.promises.ended_unpublished
     require(whole or gave_up, f"nobody who comes now can load version {version}: its parameters are not whole")
@@ -101,7 +102,8 @@ def _report(world: World) -> Report:
     in_lock_step = plan.config.consistency == Consistency()
     same_bits = not stopped and in_lock_step and all_there and ledger.joined == list(plan.names)
     if same_bits:
-        require(digest == expected_digest(world.problem, plan.names), "the bits are not those of an undisturbed run")
+        right = expected_digest(world.problem, plan.names, version)
+        require(digest == right, "the bits are not those of an undisturbed run")
     return Report(
         seed=plan.seed,
         events=world.events,

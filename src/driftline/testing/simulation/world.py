@@ -22,11 +22,12 @@ from driftline.schemas.effects import (
     StopReading,
     Timer,
 )
+from driftline.schemas.sample_range import count
 from driftline.testing.simulation.actors import Actor, Computed, Core, Cores, Cursor, owned_slots
 from driftline.testing.simulation.log import Landed, Place, RunLog
 from driftline.testing.simulation.outbox import Lane, Outbox
 from driftline.testing.simulation.promises import Promises
-from driftline.testing.simulation.quadratic import problem
+from driftline.testing.simulation.quadratic import problem, take_clock
 from driftline.testing.simulation.readers import check_actor
 from driftline.testing.simulation.reference_ledger import Violation, require
 from driftline.testing.simulation.scenario import Fault, Scenario, seeded
@@ -207,10 +208,10 @@ class World:
         model = session.may_start()
         if model is None:
             raise AssertionError("compute() follows may_compute()")
-        cursor = session.pace
-        self._may_start(actor, cursor, model.version)
-        self.note("compute", actor.label, f"batch {cursor} on version {model.version}")
-        actor.computed = Computed(model, self.problem.gradient(actor.name, cursor, model.flat))
+        pace, samples = session.pace, take_clock(self.problem.config, session.samples)
+        self._may_start(actor, pace, model.version)
+        self.note("compute", actor.label, f"clock {pace} on version {model.version}, {count(samples)} samples")
+        actor.computed = Computed(model, self.problem.gradient(actor.name, pace, samples, model.flat))
 
     def _spend(self, actor: Actor, session: WorkerSession) -> None:
         computed, actor.computed = actor.computed, None
@@ -218,9 +219,10 @@ class World:
             return  # removed while it computed
         fault = actor.armed.pop() if actor.armed else None
         self.note("contribute", actor.label, f"clock {session.clock + 1} on version {computed.model.version}, {fault}")
-        if fault is Fault.SKIP:
-            self.skips_asked += 1
-            effects: Iterable[Effect] = session.skip(computed.model, computed.gradient.cursor, "asked to")
+        gradient, leased = computed.gradient, self.problem.config.data.is_leased
+        if fault is Fault.SKIP or (leased and not gradient.samples):
+            self.skips_asked += fault is Fault.SKIP
+            effects: Iterable[Effect] = session.skip(computed.model, gradient.cursor, "asked to", gradient.samples)
         else:
             if fault is Fault.NAN_DELTA:
                 computed.gradient.flat[self.rng.randrange(self.scenario.elements)] = float("nan")
