@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from bench.following import folded
-from bench.roles import Job, server_and_workers
+from bench.roles import Job, server_alone, workers_of
 from driftline.schemas.run_config import RuleConfig, RunConfig
 
 ELEMENTS = 25_000_000
@@ -17,6 +17,9 @@ TENSORS = 3
 """Master weights and AdamW's two moments."""
 
 WORKERS = (1, 4)
+
+CALM_LOOKS = 6
+"""Looks, half a second apart, at which a server must not have grown: on a busy machine it pauses while it comes up."""
 
 
 def server_memory(bootstrap_servers: str, *, versions: int) -> dict[str, float]:
@@ -36,13 +39,14 @@ def _measure(bootstrap_servers: str, workers: int, versions: int) -> dict[str, f
         rule=RuleConfig(name="adamw", groups=({"lr": 1e-3},)),
         gone_after_ticks=400,  # a worker that encodes 100 MB on a busy machine is not gone
     )
-    with server_and_workers(Job(bootstrap_servers, config, ELEMENTS)) as server:
-        idle_mb = _idle_mb(server.pid or 0)
-        resident_mb = 0.0
-        for state in folded(bootstrap_servers, config.name):
-            resident_mb = _highest_mb(server.pid or 0)
-            if state.version == versions:
-                break
+    job, resident_mb = Job(bootstrap_servers, config, ELEMENTS), 0.0
+    with server_alone(job) as server:
+        idle_mb = _idle_mb(server.pid or 0)  # without workers there is no run, and nothing that it could own
+        with workers_of(job):
+            for state in folded(bootstrap_servers, config.name):
+                resident_mb = _highest_mb(server.pid or 0)
+                if state.version == versions:
+                    break
     tensor_mb = 4 * ELEMENTS / MEGABYTE
     needed_mb = (TENSORS + workers) * tensor_mb
     return {
@@ -57,12 +61,11 @@ def _measure(bootstrap_servers: str, workers: int, versions: int) -> dict[str, f
 
 def _idle_mb(pid: int) -> float:
     """Wait until the process has come up and grows no more; return what it holds then."""
-    last_mb, deadline_s = 0.0, time.monotonic() + 30.0
-    while time.monotonic() < deadline_s:
+    last_mb, calm, deadline_s = 0.0, 0, time.monotonic() + 60.0
+    while calm < CALM_LOOKS and time.monotonic() < deadline_s:
         time.sleep(0.5)
         now_mb = _highest_mb(pid)
-        if last_mb and now_mb == last_mb:
-            break
+        calm = calm + 1 if now_mb == last_mb else 0
         last_mb = now_mb
     return last_mb
 

@@ -27,7 +27,10 @@ from driftline.training.running import Running
 from driftline.training.session import WorkerSession
 
 PARTITIONS = 4
-WARM_UP = 10
+WARM_UP_S = 15.0
+"""Seconds of rounds that do not count. A broker's JVM translates itself in the first thousands of requests."""
+STEPS = 1_000_000
+"""More versions than are ever made: the run is left, not ended."""
 WAIT_S = 60.0
 
 
@@ -35,18 +38,22 @@ def path_ratio(bootstrap_servers: str, *, shards: int, rounds: int) -> dict[str,
     """Measure alternating rounds; return the ratio of medians and the spread of both sides."""
     elements = shards * MAX_SHARD_ELEMENTS
     raw = RawPath(bootstrap_servers, PARTITIONS)
-    ours = _OurPath(bootstrap_servers, f"bench-{shards}", elements, rounds)
+    ours = _OurPath(bootstrap_servers, f"bench-{shards}", elements)
     values = [np.random.default_rng(0).bytes(4 * MAX_SHARD_ELEMENTS) for _ in range(shards)]
     raw_s: list[float] = []
     ours_s: list[float] = []
     try:
-        for _ in range(WARM_UP + rounds):
+        warm_s = time.monotonic() + WARM_UP_S
+        while time.monotonic() < warm_s:
+            raw.round_s(values)
+            ours.round_s()
+        for _ in range(rounds):
             raw_s.append(raw.round_s(values))
             ours_s.append(ours.round_s())
     finally:
         ours.close()
         raw.close()
-    return _summary(shards, raw_s[WARM_UP:], ours_s[WARM_UP:])
+    return _summary(shards, raw_s, ours_s)
 
 
 def _summary(shards: int, raw_s: list[float], ours_s: list[float]) -> dict[str, float]:
@@ -70,10 +77,10 @@ def _summary(shards: int, raw_s: list[float], ours_s: list[float]) -> dict[str, 
 class _OurPath:
     """One worker and one server on a run of plain SGD."""
 
-    def __init__(self, bootstrap_servers: str, run: str, elements: int, rounds: int) -> None:
+    def __init__(self, bootstrap_servers: str, run: str, elements: int) -> None:
         layout = Layout((Segment("weight", (), (elements,), "float32", "parameter", 0, 0),), PARTITIONS)
         rule = RuleConfig(name="sgd", groups=({"lr": 1e-3},))
-        config = RunConfig(name=run, workers=1, steps=WARM_UP + rounds + 1, partitions=PARTITIONS, rule=rule)
+        config = RunConfig(name=run, workers=1, steps=STEPS, partitions=PARTITIONS, rule=rule)
         offer = Offer(config=config, layout=layout, masters=np.zeros(elements, np.float32))
         self._gradient = np.random.default_rng(1).standard_normal(elements).astype(np.float32)
         broker = KafkaBroker(KafkaSettings(bootstrap_servers))

@@ -39,7 +39,7 @@ class RawPath:
         """Send one record a partition and wait for all of them to come back; return the seconds that it took."""
         began_s = time.monotonic()
         for index, value in enumerate(values):
-            self._producer.produce(THERE, value, partition=index % self._partitions)
+            _produce(self._producer, THERE, value, index % self._partitions)
         missing = len(values)
         while missing:
             missing -= _is_record(self._consumer.poll(0.001))
@@ -68,6 +68,15 @@ def _consumer(settings: KafkaSettings, topic: str, partitions: int) -> Consumer:
     return consumer
 
 
+def _produce(producer: Producer, topic: str, value: bytes, partition: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition)
+            break
+        except BufferError:  # the queue is full: what driftline does then, too
+            producer.poll(0.1)
+
+
 def _is_record(message: Any) -> bool:
     return message is not None and message.error() is None
 
@@ -79,5 +88,5 @@ def _echo(bootstrap_servers: str, partitions: int, ready: Any) -> None:
     while True:
         message: Any = consumer.poll(0.05)
         if _is_record(message):
-            producer.produce(BACK, message.value(), partition=message.partition())
+            _produce(producer, BACK, message.value(), message.partition())
         producer.poll(0)

@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -47,18 +47,37 @@ class Job:
 @contextmanager
 def server_and_workers(job: Job) -> Iterator[BaseProcess]:
     """Run a server and the workers that the job asks for; yield the server's process, and end all of them behind."""
-    context = multiprocessing.get_context("spawn")
-    job.create()
-    server = context.Process(target=_serve, args=(job,), daemon=True)
-    names = [f"worker-{number}" for number in range(1, job.config.workers + 1)]
-    workers = [context.Process(target=_work, args=(job, name), daemon=True) for name in names]
-    try:
-        for process in (server, *workers):
-            process.start()
+    with server_alone(job) as server, workers_of(job):
         yield server
+
+
+@contextmanager
+def server_alone(job: Job) -> Iterator[BaseProcess]:
+    """Run a server, which owns nothing until workers propose a run; yield its process, and end it behind."""
+    job.create()
+    with _running([multiprocessing.get_context("spawn").Process(target=_serve, args=(job,), daemon=True)]) as processes:
+        yield processes[0]
+
+
+@contextmanager
+def workers_of(job: Job) -> Iterator[None]:
+    """Run the workers that the job asks for, and end them behind."""
+    context = multiprocessing.get_context("spawn")
+    names = [f"worker-{number}" for number in range(1, job.config.workers + 1)]
+    with _running([context.Process(target=_work, args=(job, name), daemon=True) for name in names]):
+        yield
+
+
+@contextmanager
+def _running(processes: Sequence[BaseProcess]) -> Iterator[Sequence[BaseProcess]]:
+    try:
+        for process in processes:
+            process.start()
+        yield processes
     finally:
-        for process in (*workers, server):
+        for process in processes:
             process.terminate()
+        for process in processes:
             process.join(WAIT_S)
 
 

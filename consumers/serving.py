@@ -9,6 +9,7 @@ from functools import partial
 
 from driftline.broker.port import Admin, Broker, Start
 from driftline.broker.topics import Stream, check_run_name, topic_name
+from driftline.consumers.allocator import tune_allocator
 from driftline.consumers.figures import server_samples
 from driftline.consumers.flush_to_zero import require_denormals
 from driftline.consumers.rules import choose_engine
@@ -59,6 +60,7 @@ def serve(
     """
     check_run_name(run)
     require_denormals()
+    tune_allocator()
     log.info("%s", choose_engine())  # chosen before the first poll: compiling takes seconds
     if not wait_for_run(broker, run, stop=stop, patience_s=patience_s):
         return Finish("stopped before the run began")

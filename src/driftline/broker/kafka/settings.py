@@ -42,7 +42,7 @@ class KafkaSettings:
     """How long a reader that gets nothing waits until it asks whether its topics still exist."""
     close_timeout_s: float = 5.0
     """Longest time that closing a reader takes."""
-    producer_queue_kib: int = 64 * 1024
+    producer_queue_kib: int = 16 * 1024
     reader_queue_kib: int = 16 * 1024
     group_protocol: str = AUTO
     """How members take part in groups: a ``Protocol``, or ``auto`` for the one that suits the brokers."""

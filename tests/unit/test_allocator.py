@@ -1,0 +1,46 @@
+"""What a server asks of the C library's memory management."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import ctypes, sys, threading
+from driftline.consumers.allocator import tune_allocator
+
+if sys.argv[1] == "tuned":
+    assert tune_allocator()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.fopen.restype = ctypes.c_void_p
+libc.free.argtypes = libc.fclose.argtypes = [ctypes.c_void_p]
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+together = threading.Barrier(4)
+
+def work():
+    libc.free(libc.malloc(64 << 10))
+    together.wait()  # nobody gets the pool of a thread that has ended
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+report = libc.fopen(sys.argv[2].encode(), b"w")
+libc.malloc_info(0, report)
+libc.fclose(report)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only GNU's C library gives each thread a pool")
+def test_threads_share_one_pool_of_memory(tmp_path: Path) -> None:
+    """And without the call they do not, so it is the call that does it."""
+    pools = {}
+    for how in ("tuned", "plain"):
+        report = tmp_path / how
+        subprocess.run([sys.executable, "-c", PROGRAM, how, str(report)], check=True, timeout=60)
+        pools[how] = report.read_text(encoding="ascii").count("<heap nr=")
+    assert pools["tuned"] == 1
+    assert pools["plain"] > 1
