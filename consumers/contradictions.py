@@ -9,8 +9,9 @@ import math
 from driftline.consumers.event_check import rates_problem, weight_problem
 from driftline.consumers.policy import mean_rates
 from driftline.consumers.rules import check_rule
+from driftline.consumers.shard import tensor_names
 from driftline.schemas.layout import Layout
-from driftline.schemas.records import RunStart, Use, Version
+from driftline.schemas.records import Checkpoint, RunStart, Use, Version
 from driftline.schemas.run_config import RunConfig
 
 
@@ -62,6 +63,18 @@ def _in_rates(record: Version, config: RunConfig) -> str:
         if mean == record.learning_rates
         else f"learning rates {record.learning_rates}, and the mean of its contributions is {mean}"
     )
+
+
+def in_checkpoint(record: Checkpoint, config: RunConfig, layout: Layout) -> str:
+    """Hold a checkpoint against the settings and the layout of the run."""
+    if not config.is_snapshot_point(record.version):
+        return f"version {record.version} is no snapshot point"
+    if len(record.floors) != config.partitions or min(record.floors) < 0:
+        return f"floors {record.floors} for {config.partitions} partitions"
+    names = tensor_names(config.rule)
+    wanted = [(shard, name) for shard in range(layout.shard_count) for name in names]
+    named = [(place.shard, place.tensor) for place in record.places]
+    return "" if named == wanted else f"{len(named)} tensors, not the {len(wanted)} of the model in their order"
 
 
 def _in_buffers(record: Version, layout: Layout) -> str:

@@ -14,6 +14,7 @@ from driftline.consumers.run_state import Group, RunState
 from driftline.errors import ConfigError
 from driftline.schemas.layout import Layout, layout_from_json
 from driftline.schemas.records import (
+    Checkpoint,
     Contribution,
     Evaluation,
     GroupId,
@@ -353,6 +354,21 @@ def _positions(config: RunConfig, evidence: Evidence, taken: list[tuple[GroupId,
     return tuple(positions)
 
 
+def _checkpoint(state: RunState, evidence: Evidence, _ticks: int) -> Checkpoint | None:
+    durable = evidence.durable()
+    if durable is None:
+        return None
+    version, reports = durable
+    places = sorted((place for report in reports for place in report.places), key=lambda one: (one.shard, one.tensor))
+    return Checkpoint(
+        term=state.chain.term,
+        parent=state.chain.head,
+        version=version,
+        floors=tuple(report.floor for report in reports),
+        places=tuple(places),
+    )
+
+
 def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation | None:
     report = evidence.measured()
     if report is None:
@@ -431,6 +447,7 @@ DECISIONS: tuple[Decision, ...] = (
     _lease,
     _publish,
     _rejection,
+    _checkpoint,
     _version,
     _evaluation,
     _goal,

@@ -21,6 +21,7 @@ from driftline.schemas.records import (
     ServerState,
     ShardReceipt,
     Skip,
+    SnapshotReport,
     StopRequest,
 )
 from driftline.schemas.sample_range import samples_problem
@@ -63,11 +64,19 @@ def event_problem(event: Event, layout: Layout | None, version: int) -> str:
         return f"clock {event.clock}: clocks begin at 1"
     if isinstance(event, Contribution | Skip):
         return _read_problem(event)
-    if isinstance(event, Receipt) and layout is not None:
-        return next((problem for one in event.shards if (problem := _receipt_problem(one, layout))), "")
-    if isinstance(event, ServerState) and layout is not None:
-        return _server_problem(event, version + VERSIONS_AHEAD, layout)
-    return ""
+    return "" if layout is None else _servers_problem(event, version + VERSIONS_AHEAD, layout)
+
+
+def _servers_problem(event: Event, newest: int, layout: Layout) -> str:
+    match event:
+        case Receipt():
+            return next((problem for one in event.shards if (problem := _receipt_problem(one, layout))), "")
+        case ServerState():
+            return _server_problem(event, newest, layout)
+        case SnapshotReport():
+            return _snapshot_problem(event, newest, layout)
+        case _:
+            return ""
 
 
 def weight_problem(weight: float) -> str:
@@ -96,7 +105,7 @@ def _sender(event: Event) -> str | None:
             return event.worker
         case Heartbeat():
             return event.member
-        case Receipt() | ServerState():
+        case Receipt() | ServerState() | SnapshotReport():
             return event.server
         case EvaluationReport():
             return event.evaluator
@@ -132,3 +141,12 @@ def _server_problem(event: ServerState, newest: int, layout: Layout) -> str:
         if not 0 <= digest.shard < layout.shard_count or not 0 <= digest.version <= newest:
             return f"a digest of shard {digest.shard} at version {digest.version}"
     return ""
+
+
+def _snapshot_problem(event: SnapshotReport, newest: int, layout: Layout) -> str:
+    if not 0 <= event.version <= newest:
+        return f"snapshots of version {event.version}, which cannot be known yet"
+    if not 0 <= event.partition < layout.partitions:
+        return f"snapshots of partition {event.partition} of {layout.partitions}"
+    offsets = [event.floor, *(place.offset for place in event.places)]
+    return next((f"offset {offset}" for offset in offsets if not 0 <= offset <= _LAST_OFFSET), "")

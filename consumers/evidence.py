@@ -3,7 +3,7 @@
 All of it can be lost: every event is repeated by its sender on a valid `TermStart` until its effect is in the ledger.
 Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`, members by the ledger's own.
 
-It has four parts that know nothing of each other: the birth of the run, members, clocks, and versions.
+It has five parts that know nothing of each other: the birth of the run, members, clocks, versions and snapshots.
 """
 
 from collections import deque
@@ -13,6 +13,7 @@ from driftline.consumers.event_check import event_problem
 from driftline.consumers.heard_birth import HeardBirth
 from driftline.consumers.heard_clocks import HeardClocks
 from driftline.consumers.heard_members import HeardMembers
+from driftline.consumers.heard_snapshots import HeardSnapshots
 from driftline.consumers.heard_versions import HeardVersions
 from driftline.consumers.run_state import RunState
 from driftline.schemas.records import (
@@ -26,6 +27,7 @@ from driftline.schemas.records import (
     Receipt,
     ServerState,
     Skip,
+    SnapshotReport,
     StopRequest,
     UndecodableReport,
 )
@@ -34,11 +36,11 @@ MAX_EARLY = 1024
 """Events that are remembered while the run has not started; the newest."""
 
 
-class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
+class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
     """What has been heard in this reign (and shortly before)."""
 
     def __init__(self, state: RunState) -> None:
-        for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions):
+        for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
             part.__init__(self, state)
         self._early: deque[Event] = deque(maxlen=MAX_EARLY)
         self.ends: dict[int, int] = {}
@@ -57,12 +59,10 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
         if event_problem(event, self._state.layout, self._state.version):
             self.counters["events_refused"] += 1
             return
+        self._hear_server_side(event)
         match event:
-            case Ready() | Heartbeat() | Leave():
+            case Ready() | Heartbeat() | Leave() | ServerState():
                 self._hear_member(event, ticks_read)
-            case ServerState():
-                self._hear_member(event, ticks_read)
-                self._hear_server(event)
             case StopRequest():
                 self._hear_stop(event, ticks_read)
             case Proposal():
@@ -75,6 +75,15 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
                 self._hear_report(event)
             case UndecodableReport():
                 self.counters["undecodable"] += 1
+
+    def _hear_server_side(self, event: Event) -> None:
+        match event:
+            case ServerState():
+                self._hear_server(event)
+            case SnapshotReport():
+                self._hear_snapshots(event)
+            case _:
+                pass
 
     def hear_tick(self, ticks_read: int) -> None:
         """Count a tick for contributions that are not whole, if their deltas would have been read if they were there.
@@ -106,6 +115,7 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions):
         self._forget_clocks()
         self._forget_claims()
         self._forget_versions()
+        self._forget_snapshots()
         self._forget_birth()
         while self._state.start is not None and self._early:
             self.hear(self._early.popleft(), ticks_read=0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from driftline.consumers.restoring import Restoring
 from driftline.consumers.rules import FloatArray
 from driftline.consumers.shard import Shard, ShardBuffers
 from driftline.schemas.layout import Layout
@@ -28,23 +29,40 @@ class OwnedPartition:
     Attributes:
         partition: of the deltas topic.
         wanted: the shards that live in it.
-        shards: those whose version 0 has been read; complete when it equals ``wanted``.
+        restoring: what the state is rebuilt from; None once it is.
+        shards: the state of each of them, once it is rebuilt.
         held: checked deltas of clocks that some version still needs, by clock and shard.
         position: the next offset to be read.
+        version: whose state this is, or is to be rebuilt.
     """
 
-    def __init__(self, partition: int, layout: Layout) -> None:
+    def __init__(self, partition: int, layout: Layout, restoring: Restoring) -> None:
         self.partition = partition
         self.wanted = frozenset(layout.shards_of(partition))
+        self.restoring: Restoring | None = restoring
         self.shards: dict[int, Shard] = {}
         self.held: dict[Clock, dict[int, HeldDelta]] = {}
         self.position = 0
-        self.version = 0
+        self.version = restoring.version
 
     @property
     def is_loaded(self) -> bool:
-        """Whether every shard has its version 0."""
-        return len(self.shards) == len(self.wanted)
+        """Whether the state of every shard is here."""
+        return self.restoring is None
+
+    def load(self) -> Restoring:
+        """Take over the rebuilt state; nothing of it may be missing. Returns what it was rebuilt from."""
+        restored = self.restoring
+        if restored is None:
+            raise AssertionError(f"partition {self.partition} is loaded already")
+        self.shards = restored.shards()
+        self.restoring = None
+        return restored
+
+    def floor(self) -> int:
+        """Return the first offset whose delta may be needed by a version that follows this one."""
+        held = [one.receipt.offset for shards in self.held.values() for one in shards.values()]
+        return min(held, default=self.position)
 
     def holds(self, clock: Clock) -> bool:
         """Whether every delta of this clock for this partition is here."""

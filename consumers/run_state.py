@@ -17,6 +17,7 @@ from driftline.errors import ConfigError, IntegrityError, Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.layout import Layout, layout_from_json
 from driftline.schemas.records import (
+    Checkpoint,
     Evaluation,
     GroupId,
     Join,
@@ -34,6 +35,12 @@ from driftline.schemas.records import (
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import run_config_from_json
 from driftline.schemas.sample_range import Samples, samples_problem
+
+HEADS_KEPT = 4096
+"""Versions before the last checkpoint whose hashes are remembered: how far back a contribution may have begun."""
+
+REMOVED_KEPT = 1024
+"""Groups that are no longer members of which is remembered why."""
 
 
 @dataclass(slots=True)
@@ -97,6 +104,8 @@ class RunState:
         self.publish_points: set[int] = {0}
         self.states: dict[int, StateDigest] = {}
         self.evaluations: dict[int, Evaluation] = {}
+        self.checkpoint: Checkpoint | None = None
+        self.superseded: Checkpoint | None = None
         self.ended: RunEnd | None = None
         self.loss = float("nan")
         self.totals = Totals()
@@ -139,8 +148,8 @@ class RunState:
                 self._publish(offset, record)
             case Rejection():
                 self._rejection(offset, record)
-            case Evaluation() | RunEnd():
-                self._conclude(record)
+            case Evaluation() | Checkpoint() | RunEnd():
+                self._conclude(offset, record)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -208,12 +217,26 @@ class RunState:
         self.last_publish = record.version
         self._states(record.states)
 
-    def _conclude(self, record: Evaluation | RunEnd) -> None:
-        if isinstance(record, Evaluation):
-            self.evaluations[record.version] = record
-            return
-        self._states(record.states)
-        self.ended = record
+    def _conclude(self, offset: int, record: Evaluation | Checkpoint | RunEnd) -> None:
+        match record:
+            case Evaluation():
+                self.evaluations[record.version] = record
+            case Checkpoint():
+                self._checkpoint(offset, record)
+            case RunEnd():
+                self._states(record.states)
+                self.ended = record
+
+    def _checkpoint(self, offset: int, record: Checkpoint) -> None:
+        before = 0 if self.checkpoint is None else self.checkpoint.version
+        if not before < record.version <= self.version:
+            raise IntegrityError(
+                f"ledger offset {offset}: a Checkpoint of version {record.version} behind one of {before}, at version "
+                f"{self.version}"
+            )
+        if self.config is not None and self.layout is not None:
+            _refuse(offset, record, contradictions.in_checkpoint(record, self.config, self.layout))
+        self.superseded, self.checkpoint = self.checkpoint, record
 
     def _raise_slowest(self) -> None:
         """Groups that the clock rule no longer waits for do not fall further behind."""
@@ -260,6 +283,34 @@ class RunState:
         self.totals.samples += weight
         if weight > 0:
             self.loss = loss / weight
+
+    # -- forgetting --------------------------------------------------------------------------------------------------
+
+    def forget_before(self, version: int) -> None:
+        """Forget what nobody needs who is at ``version`` or behind it, so that memory stays flat.
+
+        Hashes of versions are kept for `HEADS_KEPT` more: contributions name them.
+        """
+        for table in (self.versions, self.states, self.evaluations):
+            newest = max(table, default=0)
+            for known in [known for known in table if known < version and known != newest]:
+                del table[known]
+        self.versions.pop(version, None)
+        for clock in [clock for clock, used_at in self.used_at.items() if used_at <= version]:
+            del self.used_at[clock]
+        self.publish_points = {point for point in self.publish_points if point >= version}
+        for known in [known for known in self.heads if known < version - HEADS_KEPT]:
+            del self.heads[known]
+        self._forget_groups()
+
+    def _forget_groups(self) -> None:
+        """Keep the newest `REMOVED_KEPT` of the groups that are gone; the others are known to be gone all the same."""
+        gone = sorted(self.removed)[:-REMOVED_KEPT]
+        for group in gone:
+            del self.removed[group]
+        if gone:
+            last = gone[-1]
+            self.joined = {who: group for who, group in self.joined.items() if group > last or group in self.groups}
 
     # -- questions ---------------------------------------------------------------------------------------------------
 

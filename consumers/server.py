@@ -13,6 +13,7 @@ from driftline.errors import IntegrityError, Undecodable
 from driftline.schemas.codec import decode, encode, peek_type
 from driftline.schemas.effects import (
     CaughtUp,
+    DeltasLost,
     Effect,
     EndsKnown,
     Finish,
@@ -23,16 +24,26 @@ from driftline.schemas.effects import (
     Received,
     Send,
     SendFailed,
+    Sent,
     StopReading,
     Timer,
 )
-from driftline.schemas.records import NO_RUN, Delta, Event, Parameters, Receipt, Snapshot, UndecodableReport
+from driftline.schemas.records import (
+    NO_RUN,
+    Delta,
+    Event,
+    Parameters,
+    Receipt,
+    Snapshot,
+    SnapshotReport,
+    UndecodableReport,
+)
 
 FIRST_BYTES = 64
 """How much of an undecodable record is reported."""
 
 
-SAID_ONCE = (Parameters, Receipt)
+SAID_ONCE = (Parameters, Receipt, Snapshot, SnapshotReport)
 """What must arrive although nothing repeats it soon: without it workers wait for a version, or the coordinator does."""
 
 
@@ -63,7 +74,7 @@ class Server:
         if self._finished:
             return
         try:
-            for effect in self._dispatch(event):
+            for effect in chain(self._dispatch(event), self.shards.go_on()):
                 if not self._is_still_read(effect):
                     self._finished |= isinstance(effect, Finish)
                     yield effect
@@ -90,17 +101,25 @@ class Server:
                 return self._revoked(event)
             case SendFailed():
                 return self._send_failed(event)
-            case Timer() | EndsKnown():
-                return self._timer_or_ends(event)
+            case _:
+                return self._answered(event)
 
-    def _timer_or_ends(self, event: Timer | EndsKnown) -> list[Effect]:
-        if isinstance(event, EndsKnown):
-            return self.coordinator.on_ends(event)
-        return self.coordinator.on_timer(event.now_s) + self.shards.on_timer(event.now_s)
+    def _answered(self, event: Sent | DeltasLost | Timer | EndsKnown) -> Iterable[Effect]:
+        match event:
+            case Sent():
+                return self.shards.on_sent(event)
+            case DeltasLost():
+                return self.shards.on_deltas_lost(event)
+            case EndsKnown(Stream.LEDGER):
+                return self.shards.on_ledger_end(event.ends.get(0))
+            case EndsKnown():
+                return self.coordinator.on_ends(event)
+            case Timer():
+                return self.coordinator.on_timer(event.now_s) + self.shards.on_timer(event.now_s)
 
     # -- membership of the consumer groups ---------------------------------------------------------------------------
 
-    def _assigned(self, event: PartitionsAssigned) -> list[Effect]:
+    def _assigned(self, event: PartitionsAssigned) -> Iterable[Effect]:
         if event.stream is Stream.EVENTS:
             self._owns_events = True
             return self.coordinator.on_assigned()
@@ -112,7 +131,7 @@ class Server:
             return self.coordinator.on_revoked()
         return self.shards.on_revoked(event.partitions)
 
-    def _caught_up(self, event: CaughtUp) -> list[Effect]:
+    def _caught_up(self, event: CaughtUp) -> Iterable[Effect]:
         if event.stream is Stream.LEDGER:
             self.coordinator.on_ledger_caught_up()
             return self.shards.on_ledger_caught_up()
@@ -124,7 +143,8 @@ class Server:
         self.counters["sends_failed"] += 1
         self.shards.counters["sends_failed"] += 1
         effects = self.coordinator.on_send_failed(event)
-        if peek_type(event.send.value) in SAID_ONCE:
+        tombstone = event.send.stream is Stream.SNAPSHOTS and event.send.value is None
+        if tombstone or peek_type(event.send.value) in SAID_ONCE:
             effects = [*effects, event.send]
         return effects
 
@@ -137,7 +157,7 @@ class Server:
             return []  # a tombstone: a proposal that was not chosen
         owned = self.shards.owned.get(event.partition)
         if event.stream is Stream.DELTAS and owned is not None:
-            owned.position = event.offset + 1
+            owned.position = max(owned.position, event.offset + 1)
         try:
             return self._decoded(event)
         except Undecodable as error:

@@ -30,6 +30,9 @@ from driftline.schemas.run_config import RuleConfig
 
 MASTER = "master"
 
+STEPS = "steps"
+"""Name under which the step counts and running products of a shard's pieces stand beside its tensors."""
+
 BLOCK = 24 * 1024
 """Elements updated at a time: the block's operands stay in the second-level cache between the rule's operations."""
 
@@ -84,6 +87,33 @@ class Shard:
         self._scratch = np.empty((2, min(BLOCK, elements)), np.float32)
         self._failure: NonFiniteState | None = None
 
+    @classmethod
+    def restored(
+        cls, layout: Layout, rule_config: RuleConfig, index: int, version: int, tensors: Mapping[str, FloatArray]
+    ) -> "Shard":
+        """Build the state of a version from what `views` and `packed_steps` gave.
+
+        Args:
+            layout: of the run.
+            rule_config: of the run.
+            index: of the shard.
+            version: whose state it is.
+            tensors: ``master``, every moment of the rule, and ``steps``; copied.
+
+        Raises:
+            ValueError: a tensor is missing, or has another shape or dtype than layout and rule say.
+        """
+        shard = cls(layout, rule_config, index, tensors[MASTER])
+        wanted = {MASTER, STEPS, *shard._moments}
+        if set(tensors) != wanted:
+            raise ValueError(f"shard {index} of version {version}: tensors {sorted(tensors)}, not {sorted(wanted)}")
+        for name, values in shard._moments.items():
+            _require_float32(name, tensors[name], values.size)
+            values[:] = tensors[name]
+        shard._steps = _unpacked(tensors[STEPS], shard._steps)
+        shard._version = version
+        return shard
+
     @property
     def version(self) -> int:
         """The version that this is the state of."""
@@ -105,6 +135,16 @@ class Shard:
         """Copy the tensors of this version: ``master`` first, then each moment by name."""
         self._refuse_failed()
         return {MASTER: self._masters.copy(), **{name: self._moments[name].copy() for name in sorted(self._moments)}}
+
+    def views(self) -> Mapping[str, FloatArray]:
+        """Return the tensors of this version, not copied: ``master`` first, then each moment by name."""
+        self._refuse_failed()
+        return {MASTER: self._masters, **{name: self._moments[name] for name in sorted(self._moments)}}
+
+    def packed_steps(self) -> FloatArray:
+        """Return step count and running products of each piece: float64 values, row by row, as the bytes of float32."""
+        rows = [[float(state.steps), *state.products] for state in self._steps]
+        return np.array(rows, "<f8").reshape(-1).view("<f4")
 
     def digests(self) -> tuple[bytes, bytes]:
         """Return the SHA-256 of masters and moments, and of masters alone."""
@@ -223,6 +263,21 @@ class Shard:
         _require_float32(what, payload, self._masters.size)
         if len(presence) != len(self._pieces):
             raise ValueError(f"{len(presence)} presence flags for {len(self._pieces)} pieces")
+
+
+def tensor_names(rule_config: RuleConfig) -> list[str]:
+    """Name everything that snapshots of a shard hold, sorted: ``master``, the moments of the rule, and ``steps``."""
+    rule = RULES[rule_config.name]
+    return sorted({MASTER, STEPS, *rule.moments([rule.complete(group) for group in rule_config.groups])})
+
+
+def _unpacked(packed: FloatArray, fresh: Sequence[StepState]) -> list[StepState]:
+    """Return the step states that `Shard.packed_steps` packed; ``fresh`` ones say how many products each has."""
+    width = 1 + len(fresh[0].products) if fresh else 1
+    if packed.size != 2 * width * len(fresh):
+        raise ValueError(f"steps: {packed.size // 2} values, not {width} for each of {len(fresh)} pieces")
+    rows = np.ascontiguousarray(packed).view("<f8").reshape(len(fresh), width)
+    return [StepState(int(row[0]), tuple(float(one) for one in row[1:])) for row in rows]
 
 
 def _terms(deltas: Sequence[ShardDelta], place: int) -> list[tuple[np.float32, FloatArray | None]]:

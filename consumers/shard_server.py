@@ -1,37 +1,32 @@
 """The server's own work: take deltas in, give receipts, apply the ledger's versions, publish.
 
-State of a partition = fold(version 0, ledger, deltas). A new owner starts at version 0 and the beginning of the deltas
-and folds both: the same bits as the owner before it, because nothing but the log goes in.
+State of a partition = fold(snapshots, ledger behind them, deltas that it names). A new owner starts from the last
+checkpoint (or version 0) and folds what follows: the same bits as the owner before it, because nothing but the log goes
+in. It reads no delta before it holds the snapshots, so that what it holds stays bounded.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import numpy as np
 
-from driftline.broker.port import Start
 from driftline.broker.topics import Stream
 from driftline.consumers.delta_check import CheckedDelta, check_delta, not_finite
 from driftline.consumers.owned import Clock, HeldDelta, OwnedPartition
 from driftline.consumers.run_state import Folded, RunState
 from driftline.consumers.shard import Shard, ShardBuffers
-from driftline.consumers.snapshot_check import version_0
+from driftline.consumers.shard_owner import ShardOwner
 from driftline.errors import NonFiniteState
 from driftline.schemas.codec import encode
 from driftline.schemas.digests import seal
 from driftline.schemas.effects import (
-    CaughtUp,
     Effect,
-    Finish,
-    Read,
     Received,
-    ResumeDeltas,
     Send,
-    StopReading,
 )
 from driftline.schemas.records import (
     NO_HASH,
+    Checkpoint,
     Delta,
     Parameters,
     PartitionPosition,
@@ -40,7 +35,6 @@ from driftline.schemas.records import (
     ServerState,
     ShardDigest,
     ShardReceipt,
-    Snapshot,
     TermStart,
     Use,
     Version,
@@ -51,8 +45,8 @@ CLOCKS_AHEAD = 64
 """Clocks beyond the settled one whose deltas are held a group."""
 
 
-class ShardServer:
-    """Owner of some partitions of deltas.
+class ShardServer(ShardOwner):
+    """Owner of some partitions of deltas: takes them in and applies what the ledger says.
 
     Args:
         name: of the server process.
@@ -61,53 +55,35 @@ class ShardServer:
     """
 
     def __init__(self, name: str, incarnation: bytes, state: RunState) -> None:
+        super().__init__(name, incarnation, state)
         self._name = name
         self._incarnation = incarnation
-        self._state = state
-        self._caught_up = False
-        self._waiting: set[int] = set()
-        self.owned: dict[int, OwnedPartition] = {}
         self.refused: dict[Clock, str] = {}
         self.digests: dict[tuple[int, int], ShardDigest] = {}
         self.failure = ""
-        self.counters: Counter[str] = Counter()
         self._next_beat_s = 0.0
 
     # -- ownership ---------------------------------------------------------------------------------------------------
 
-    def on_assigned(self, partitions: Iterable[int]) -> list[Effect]:
-        """Own partitions; their deltas are held until the ledger is known, then follow from the beginning."""
-        self._waiting |= set(partitions)
-        return self._activate()
-
     def on_revoked(self, partitions: Iterable[int]) -> list[Effect]:
         """Forget partitions; another server refolds them."""
         gone = set(partitions)
-        self._waiting -= gone
-        self.owned = {partition: owned for partition, owned in self.owned.items() if partition not in gone}
+        effects = super().on_revoked(gone)
         layout = self._state.layout
         if layout is not None:
             self.digests = {key: one for key, one in self.digests.items() if layout.partition_of(key[1]) not in gone}
-        stops: list[Effect] = [StopReading(Stream.SNAPSHOTS, partition) for partition in gone]
-        return stops + self._repeat()  # receipts that only waited for a partition that is no longer ours
+        return effects + self._repeat()  # receipts that only waited for a partition that is no longer ours
 
-    def on_ledger_caught_up(self) -> list[Effect]:
-        """The ledger has been read to its end."""
-        self._caught_up = True
-        return self._activate()
+    def _loaded(self, owned: OwnedPartition) -> Iterable[Effect]:
+        resumed = super()._loaded(owned)
+        known = owned.version in self._state.publish_points
+        return chain(resumed, self._published(owned, owned.version) if known else [], self._apply_all())
 
-    def _is_active(self) -> bool:
-        return self._caught_up and self._state.layout is not None
-
-    def _activate(self) -> list[Effect]:
-        layout = self._state.layout
-        if not self._is_active() or layout is None or not self._waiting:
-            return []
-        fresh, self._waiting = tuple(sorted(self._waiting)), set()
-        for partition in fresh:
-            self.owned[partition] = OwnedPartition(partition, layout)
-        reads: list[Effect] = [Read(Stream.SNAPSHOTS, partition, Start.BEGINNING) for partition in fresh]
-        return [*reads, ResumeDeltas(fresh)]
+    def go_on(self) -> Iterator[Effect]:
+        """Hand out the next piece of a snapshot, and apply what waited for it; called after every input."""
+        if self._snapshots.is_busy and not self.failure:
+            yield from self._snapshots.go_on()
+            yield from self._apply_all()
 
     # -- ledger ------------------------------------------------------------------------------------------------------
 
@@ -120,6 +96,8 @@ class ShardServer:
             yield from self._repeat()
         if isinstance(folded.record, Publish):
             yield from self._publish_idle(folded.record.version)
+        if isinstance(folded.record, Checkpoint):
+            yield from self._on_checkpoint(folded.record)
         yield from self._apply_all()
         self._forget()
 
@@ -138,6 +116,7 @@ class ShardServer:
         effects: list[Effect] = []
         for clock in self._unsettled_clocks():
             effects += self._receipt(clock)
+        effects += self._snapshots.repeat()
         return [*effects, self._server_state()] if self._state.start else effects
 
     def _unsettled_clocks(self) -> list[Clock]:
@@ -157,33 +136,6 @@ class ShardServer:
         if used_at is not None:
             return used_at > owned.version
         return not self._state.is_settled(*clock)
-
-    # -- version 0 ---------------------------------------------------------------------------------------------------
-
-    def on_snapshot(self, snapshot: Snapshot, value: bytes, partition: int) -> Iterable[Effect]:
-        """A snapshot was read: take it if it is version 0 of a shard that is still missing."""
-        state, owned = self._state, self.owned.get(partition)
-        if owned is None or state.start is None or state.layout is None or state.config is None:
-            return []
-        shard = snapshot.shard
-        if shard not in owned.wanted or shard in owned.shards:
-            return []
-        masters = version_0(state.start, state.layout, snapshot, value)
-        if masters is None:
-            return []
-        owned.shards[shard] = Shard(state.layout, state.config.rule, shard, masters)
-        if not owned.is_loaded:
-            return []
-        return chain([StopReading(Stream.SNAPSHOTS, partition)], self._published(owned, 0), self._apply_all())
-
-    def on_snapshots_caught_up(self, reached: CaughtUp) -> list[Effect]:
-        """Version 0 must have been found by now: `RunStart` names only what was read."""
-        owned = self.owned.get(reached.partition)
-        if owned is None or owned.is_loaded:
-            return []
-        missing = sorted(owned.wanted - set(owned.shards))
-        failure = f"version 0 of shards {missing} is not in {Stream.SNAPSHOTS} partition {reached.partition}"
-        return [Finish("version 0 is missing", failure)]
 
     # -- deltas ------------------------------------------------------------------------------------------------------
 
@@ -263,7 +215,7 @@ class ShardServer:
         """Apply every version whose deltas are here, partition by partition."""
         before = len(self.digests)
         try:
-            for owned in self.owned.values():
+            for owned in list(self.owned.values()):
                 while not self.failure and self._can_apply(owned):
                     yield from self._apply(owned, self._state.versions[owned.version + 1])
         except NonFiniteState as error:
@@ -273,7 +225,7 @@ class ShardServer:
 
     def _can_apply(self, owned: OwnedPartition) -> bool:
         record = self._state.versions.get(owned.version + 1)
-        if record is None or not owned.is_loaded:
+        if record is None or not owned.is_loaded or self._snapshots.is_writing(owned.partition):
             return False
         return owned.holds_all_of(record)
 
@@ -285,6 +237,7 @@ class ShardServer:
         owned.version = record.version
         for use in record.uses:
             owned.held.pop((use.group, use.clock), None)
+        self._snapshots.begin(owned)
         return self._published(owned, record.version) if record.version in self._state.publish_points else []
 
     @staticmethod

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from driftline.broker.inflow import Failed, Inflow, NotStarted, Pumped, Started, Stopped
-from driftline.broker.port import Assigned, Broker, EndReached, Record, Revoked, Start
+from driftline.broker.port import Assigned, Bounds, Broker, EndReached, PositionLost, Record, Revoked, Start
 from driftline.broker.pump import GroupPump, ReaderPump
 from driftline.broker.topics import Stream, parse_topic, topic_name
-from driftline.consumers.ends import Ends
+from driftline.consumers.errands import Errands
 from driftline.consumers.traffic import READ, WRITTEN, Traffic
 from driftline.errors import BrokerError, TopicMissing
 from driftline.schemas.effects import (
     AskEnds,
     CaughtUp,
+    DeltasLost,
     Effect,
     EndsKnown,
     Finish,
@@ -34,8 +35,10 @@ from driftline.schemas.effects import (
     ResumeDeltas,
     Send,
     SendFailed,
+    Sent,
     StopReading,
     Timer,
+    Trim,
 )
 from driftline.telemetry.metrics import Sample
 
@@ -94,11 +97,11 @@ class Shell:
         self.finished: Finish | None = None
         self.counters: Counter[str] = Counter()
         self.traffic = Traffic()
-        self._failed: deque[SendFailed] = deque()
+        self._outcomes: deque[SendFailed | Sent] = deque()
         self._refused: BrokerError | None = None
         self._restarts: Counter[tuple[str, int]] = Counter()
         self._producer = broker.producer()
-        self._ends = Ends(broker)
+        self._errands = Errands(broker)
         self._inflow = Inflow()
         self._reader = ReaderPump("reader", broker.reader(), self._inflow)
         self._groups = {
@@ -137,10 +140,10 @@ class Shell:
         with self.changed:
             for item in arrived:
                 self._take(item)
-            while self._failed:
-                self._feed(self._failed.popleft())
-            while self._ends.answers:
-                topic, ends = self._ends.answers.popleft()
+            while self._outcomes:
+                self._feed(self._outcomes.popleft())
+            while self._errands.answers:
+                topic, ends = self._errands.answers.popleft()
                 self._feed(EndsKnown(_stream(topic), ends))
             now_s = time.monotonic()
             if now_s >= self._next_timer_s:
@@ -200,6 +203,10 @@ class Shell:
                 return PartitionsAssigned(Stream(item.pump), partitions)
             case Revoked(partitions):
                 return PartitionsRevoked(Stream(item.pump), partitions)
+            case Failed(PositionLost(bounds=Bounds() as bounds) as lost) if (
+                item.pump == Stream.DELTAS and lost.position < bounds.begin
+            ):
+                return DeltasLost(lost.partition, lost.position, bounds.begin)
             case Failed(TopicMissing() as error):
                 raise TopicMissing(f"{error}; run {self._run!r} cannot go on without it: was it deleted?")
             case Failed(error):
@@ -223,9 +230,11 @@ class Shell:
                 case Read() | StopReading():
                     self._direct(effect)
                 case ResumeDeltas():
-                    self._groups[Stream.DELTAS].resume(effect.partitions)
+                    self._groups[Stream.DELTAS].resume(effect.partitions, effect.begin)
                 case AskEnds(stream):
-                    self._ends.ask(topic_name(self._run, stream))
+                    self._errands.ask_ends(topic_name(self._run, stream))
+                case Trim(stream, partition, before):
+                    self._errands.trim(topic_name(self._run, stream), partition, before)
                 case Finish():
                     self.finished = effect
 
@@ -243,9 +252,17 @@ class Shell:
             if error is not None:
                 self._fail(send, error)
 
+        def appended(offset: int) -> None:
+            self._outcomes.append(Sent(send, offset))
+
         try:
             self._producer.send(
-                topic_name(self._run, send.stream), send.partition, send.value, key=send.key, on_delivery=delivered
+                topic_name(self._run, send.stream),
+                send.partition,
+                send.value,
+                key=send.key,
+                on_delivery=delivered,
+                on_appended=appended if send.tell else None,
             )
         except BrokerError as error:
             if not error.retriable:
@@ -257,7 +274,7 @@ class Shell:
         if not error.retriable:  # a missing right, say: it would fail again, however often it is sent
             self._refused = self._refused or error
         self.traffic.failures += 1
-        self._failed.append(SendFailed(send, str(error)))
+        self._outcomes.append(SendFailed(send, str(error)))
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
@@ -265,7 +282,7 @@ class Shell:
         """Stop reading, flush, and release every client; returns how many records were not delivered."""
         for pump in (*self._groups.values(), self._reader):
             pump.close(CLOSE_S)
-        self._ends.close()
+        self._errands.close()
         undelivered = self._producer.close(CLOSE_S)
         if undelivered:
             log.error("%d records of run %s were not delivered within %.0f s", undelivered, self._run, CLOSE_S)

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from driftline.broker.topics import Stream
 from driftline.consumers.owned import OwnedPartition
-from driftline.consumers.shard import Shard
-from driftline.consumers.snapshot_check import names_version_0, version_0
+from driftline.consumers.restoring import Restoring
 from driftline.consumers.verification_deltas import DeltasProof
 from driftline.consumers.verification_findings import INTEGRITY, Finding, Findings
 from driftline.consumers.verification_ledger import LedgerProof
@@ -31,7 +30,7 @@ class PartitionProof:
         state = ledger.state
         if state.layout is None:
             raise AssertionError("only a run that can be folded has partitions")
-        self.owned = OwnedPartition(partition, state.layout)
+        self.owned = OwnedPartition(partition, state.layout, Restoring(state, partition, None))
         self.deltas = DeltasProof(ledger, self.owned)
         self.digests = ShardDigests(self.owned)
         self.published: PublishedProof | None = None
@@ -74,30 +73,29 @@ class PartitionProof:
 
     def _load(self, snapshots: Iterable[FoundRecord]) -> None:
         broken: dict[int, int] = {}
-        for offset, value in () if self.owned.is_loaded else snapshots:
+        restoring = self.owned.restoring
+        for offset, value in snapshots if restoring is not None and restoring.missing else ():
             self.bytes += len(value or b"")
             self._snapshot(offset, value, broken)
-            if self.owned.is_loaded:
-                return
-        missing = sorted(self.owned.wanted - set(self.owned.shards))
-        if missing:
-            self._missing_version_0(missing[0], broken.get(missing[0]))
+            if restoring is None or not restoring.missing:
+                break
+        if restoring is not None and restoring.missing:
+            shard = restoring.missing[0][0]
+            self._missing_version_0(shard, broken.get(shard))
+        else:
+            self.owned.load()
 
     def _snapshot(self, offset: int, value: bytes | None, broken: dict[int, int]) -> None:
-        state = self._ledger.state
-        if state.start is None or state.layout is None or state.config is None or value is None:
+        restoring = self.owned.restoring
+        if restoring is None or value is None:
             return
         try:
             snapshot = decode(value)
-            if not isinstance(snapshot, Snapshot) or not names_version_0(state.start, snapshot):
-                return
-            broken.setdefault(snapshot.shard, offset)
-            masters = version_0(state.start, state.layout, snapshot, value)
+            if isinstance(snapshot, Snapshot) and restoring.names(snapshot):
+                broken.setdefault(snapshot.shard, offset)
+                restoring.take(snapshot, value)
         except Undecodable:
             return
-        if masters is not None and snapshot.shard in self.owned.wanted:
-            rule = state.config.rule
-            self.owned.shards.setdefault(snapshot.shard, Shard(state.layout, rule, snapshot.shard, masters))
 
     def _missing_version_0(self, shard: int, offset: int | None) -> None:
         start = self._ledger.state.start

@@ -67,6 +67,23 @@ class SendFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A `Send` that asked for it is in the log at ``offset``, on every in-sync replica."""
+
+    send: "Send"
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeltasLost:
+    """Deltas that were still to be read are gone: the partition begins at ``begin`` now, and nothing more is read."""
+
+    partition: int
+    position: int
+    begin: int
+
+
+@dataclass(frozen=True, slots=True)
 class Timer:
     """Time has passed. ``now_s`` is monotonic and has an arbitrary start."""
 
@@ -81,19 +98,25 @@ class EndsKnown:
     ends: Mapping[int, int]
 
 
-Input: TypeAlias = Received | CaughtUp | PartitionsAssigned | PartitionsRevoked | SendFailed | Timer | EndsKnown
+Input: TypeAlias = (
+    Received | CaughtUp | PartitionsAssigned | PartitionsRevoked | SendFailed | Sent | DeltasLost | Timer | EndsKnown
+)
 
 # -- effects ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Append a record (a tombstone if ``value`` is None). Order within a partition is the order of effects."""
+    """Append a record (a tombstone if ``value`` is None). Order within a partition is the order of effects.
+
+    ``tell``: `Sent` answers when it is there.
+    """
 
     stream: Stream
     partition: int
     value: Payload | None
     key: bytes | None = None
+    tell: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +138,13 @@ class StopReading:
 
 @dataclass(frozen=True, slots=True)
 class ResumeDeltas:
-    """Hand out the deltas of these partitions; after `PartitionsAssigned` they are held until then."""
+    """Hand out the deltas of these partitions from the offsets in ``begin`` on (empty: from where they begin).
+
+    After `PartitionsAssigned` and after `DeltasLost` nothing comes until then.
+    """
 
     partitions: tuple[int, ...]
+    begin: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +155,15 @@ class AskEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class Trim:
+    """Delete the records of a partition before an offset. That it fails is counted; a later one covers it."""
+
+    stream: Stream
+    partition: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The state machine has nothing more to do: an empty ``failure`` is success."""
 
@@ -135,4 +171,4 @@ class Finish:
     failure: str = ""
 
 
-Effect: TypeAlias = Send | Read | StopReading | ResumeDeltas | AskEnds | Finish
+Effect: TypeAlias = Send | Read | StopReading | ResumeDeltas | AskEnds | Trim | Finish

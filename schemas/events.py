@@ -157,6 +157,36 @@ class ServerState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlace:
+    """One tensor of one shard in the snapshots: the digest of its record, and an offset at or before it.
+
+    A snapshot may be written more than once, and compaction keeps the last copy: reading from the offset on finds it.
+    """
+
+    shard: int
+    tensor: str
+    offset: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotReport:
+    """Every tensor of one partition at a version is in the snapshots, acknowledged by all in-sync replicas.
+
+    No delta of the partition before ``floor`` is needed to go on from the version.
+    """
+
+    run: bytes
+    server: str
+    incarnation: bytes
+    version: int
+    head: bytes
+    partition: int
+    floor: int
+    places: tuple[SnapshotPlace, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndecodableReport:
     """Bytes in the log that are no record; they stay where they are, the reader goes on."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from driftline.schemas.events import SnapshotPlace
 from driftline.schemas.identity import GroupId
 from driftline.schemas.sample_range import SampleRange
 
@@ -152,6 +153,21 @@ class Rejection:
     clock: int
     reason: str
     burned: tuple[SampleRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The snapshots of a version become official: whoever has to rebuild its state starts from them.
+
+    ``floors`` holds, a partition, the first delta that may still be needed to go on from ``version``; ``places`` has
+    every tensor of every shard, by shard and tensor.
+    """
+
+    term: int
+    parent: bytes
+    version: int
+    floors: tuple[int, ...]
+    places: tuple[SnapshotPlace, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,12 +21,15 @@ from driftline.schemas.events import (
     ShardDigest,
     ShardReceipt,
     Skip,
+    SnapshotPlace,
+    SnapshotReport,
     StopRequest,
     Tick,
     UndecodableReport,
 )
 from driftline.schemas.identity import NO_HASH, NO_RUN, GroupId
 from driftline.schemas.ledger_records import (
+    Checkpoint,
     Evaluation,
     Grant,
     Join,
@@ -59,9 +62,10 @@ Event: TypeAlias = (
     | Tick
     | EvaluationReport
     | StopRequest
+    | SnapshotReport
 )
 LedgerRecord: TypeAlias = (
-    TermStart | RunStart | Membership | Lease | Version | Publish | Rejection | Evaluation | RunEnd
+    TermStart | RunStart | Membership | Lease | Version | Publish | Rejection | Evaluation | Checkpoint | RunEnd
 )
 AnyRecord: TypeAlias = PayloadRecord | Event | LedgerRecord
 
@@ -69,6 +73,7 @@ __all__ = [
     "NO_HASH",
     "NO_RUN",
     "AnyRecord",
+    "Checkpoint",
     "Contribution",
     "Delta",
     "Evaluation",
@@ -100,6 +105,8 @@ __all__ = [
     "ShardReceipt",
     "Skip",
     "Snapshot",
+    "SnapshotPlace",
+    "SnapshotReport",
     "StateDigest",
     "StopRequest",
     "TermStart",

@@ -16,6 +16,7 @@ from driftline.schemas.local_work import LocalWork, local_work_problems
 from driftline.schemas.schedule import Schedule, schedule_problems
 
 TOP_SEED = 2**63 - 1
+RETAIN = "all", "checkpoint"
 MIN_TICK_S = 0.01
 MAX_TICK_S = 3600
 
@@ -46,6 +47,8 @@ class RunConfig:
         max_unsettled: contributions of one group that may be under way, K.
         tick_interval_s: seconds between reading a tick and writing the next.
         gone_after_ticks: a member is gone when so many ticks were read without its heartbeat.
+        snapshot_every: servers write snapshots of every so many-th version; 0 for none.
+        retain: ``all`` keeps every delta for ever; ``checkpoint`` deletes what the last checkpoint makes needless.
     """
 
     name: str
@@ -61,6 +64,8 @@ class RunConfig:
     max_unsettled: int = 2
     tick_interval_s: float = 0.25
     gone_after_ticks: int = 12
+    snapshot_every: int = 100
+    retain: str = "all"
 
     def is_last(self, version: int) -> bool:
         """Whether no version follows this one, whatever was used of the data."""
@@ -82,6 +87,15 @@ class RunConfig:
         """Whether the epochs say how many versions there will be, if nobody comes or goes."""
         return bool(not self.steps and self.data.epochs and self.data.batch_size and not self.local.is_boxed)
 
+    def is_snapshot_point(self, version: int) -> bool:
+        """Whether servers write snapshots of this version; version 0 was proposed with its own."""
+        return self.snapshot_every > 0 and version > 0 and version % self.snapshot_every == 0
+
+    @property
+    def trims(self) -> bool:
+        """Whether deltas that the last checkpoint makes needless are deleted."""
+        return self.retain == "checkpoint"
+
 
 def check(config: RunConfig) -> None:
     """Check every value.
@@ -96,7 +110,9 @@ def check(config: RunConfig) -> None:
         *_check_int("partitions", config.partitions, 1, 1_000),
         *_check_int("max_unsettled", config.max_unsettled, 1, 1_000),
         *_check_int("gone_after_ticks", config.gone_after_ticks, 2, 1_000_000),
+        *_check_int("snapshot_every", config.snapshot_every, 0, 2**53),
     ]
+    problems += _check_retain(config)
     if not (is_number(config.tick_interval_s) and MIN_TICK_S <= config.tick_interval_s <= MAX_TICK_S):
         problems.append(
             f"tick_interval_s: {config.tick_interval_s!r} is not a number of seconds from {MIN_TICK_S} to {MAX_TICK_S}"
@@ -113,6 +129,16 @@ def check(config: RunConfig) -> None:
 def _check_int(name: str, value: object, low: int, high: int) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         return [f"{name}: {value!r} is not a whole number from {low} to {high}"]
+    return []
+
+
+def _check_retain(config: RunConfig) -> list[str]:
+    if config.retain not in RETAIN:
+        return [f"retain: {config.retain!r} is neither {RETAIN[0]!r} nor {RETAIN[1]!r}"]
+    if config.retain == "checkpoint" and config.snapshot_every == 0:
+        return [
+            "retain: 'checkpoint' deletes what a checkpoint makes needless, and with snapshot_every 0 there is none"
+        ]
     return []
 
 

@@ -112,6 +112,10 @@ UUID_A, UUID_B = bytes(range(16)), bytes(range(16, 32))
 HASH_A, HASH_B = bytes(range(32)), bytes(range(255, 223, -1))
 GROUP = GroupId(1_234_567, 1)
 PAYLOAD = np.array([0.0, -0.0, 1.5, -3.25e-5, np.inf, 1e-45], "<f4").tobytes()
+_PLACES = (
+    records.SnapshotPlace(shard=1, tensor="master", offset=12, digest=HASH_A),
+    records.SnapshotPlace(shard=1, tensor="steps", offset=13, digest=HASH_B),
+)
 _STATES = (records.StateDigest(version=698, state=HASH_A, parameters=HASH_B),)
 
 
@@ -309,5 +313,16 @@ SAMPLES: tuple[AnyRecord, ...] = (
     ),
     records.Evaluation(term=3, parent=HASH_A, version=701, evaluator="eval-0", metrics={"accuracy": 0.96875}),
     records.RunEnd(term=3, parent=HASH_A, version=701, reason="steps", failure="", states=_STATES),
+    records.Checkpoint(term=3, parent=HASH_A, version=700, floors=(17, 0), places=_PLACES),
+    records.SnapshotReport(
+        run=UUID_A,
+        server="server-1",
+        incarnation=UUID_B,
+        version=700,
+        head=HASH_B,
+        partition=1,
+        floor=17,
+        places=_PLACES,
+    ),
 )
 """One record of each type, the same for ever: their bytes are in ``unit/golden/records``."""

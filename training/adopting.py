@@ -16,6 +16,8 @@ _PLACES = {
     "batch_size": ("data", "batch_size"),
     "seed": ("", "seed"),
     "partitions": ("", "partitions"),
+    "snapshot_every": ("", "snapshot_every"),
+    "retain": ("", "retain"),
     **{
         name: ("consistency", name)
         for name in (
@@ -94,6 +96,8 @@ def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
         epochs=epochs,
         seed=theirs.seed,
         partitions=theirs.partitions,
+        snapshot_every=theirs.snapshot_every,
+        retain=theirs.retain,
         consistency=theirs.consistency,
         schedule=theirs.schedule,
         local=theirs.local,

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 from driftline.schemas.records import (
+    Checkpoint,
     Evaluation,
     Lease,
     LedgerRecord,
@@ -32,7 +33,7 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
-def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: PLR0911 - one for each kind of record
+def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: C901, PLR0911 - one for each kind of record
     match record:
         case TermStart():
             return f"term {record.term}: {record.coordinator} coordinates"
@@ -51,6 +52,8 @@ def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: PLR0911 - one
             return f"clock {record.clock} of {story.name(record.group)} is rejected: {record.reason}{burned}"
         case Evaluation():
             return f"version {record.version} measured: {_metrics(record)}"
+        case Checkpoint():
+            return f"version {record.version} is checkpointed: {_count(len(record.places), 'tensor')} in the snapshots"
         case RunEnd():
             return f"the run {'fails' if record.failure else 'ends'}: {record.failure or record.reason}"
 

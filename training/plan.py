@@ -52,6 +52,8 @@ class Plan:
             **_bound_options(settings),
             "--seed": settings.seed,
             "--partitions": settings.partitions,
+            "--snapshot-every": settings.snapshot_every,
+            "--retain": settings.retain,
         }
         words = [word for option, value in options.items() for word in (option, str(value))]
         pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]

@@ -41,6 +41,8 @@ class RunSettings:
         outer_momentum: of the outer rule.
         seed: of model, data order and everything random.
         partitions: of the sharded topics.
+        snapshot_every: versions between two snapshots; 0 for none.
+        retain: ``all`` deltas, or only those behind the last ``checkpoint``.
         chosen: which of them somebody chose, by the names of the options; a run that exists decides the others. None
             is all of them.
     """
@@ -58,6 +60,8 @@ class RunSettings:
     outer_momentum: float = OUTER_MOMENTUM
     seed: int = 0
     partitions: int = 4
+    snapshot_every: int = 100
+    retain: str = "all"
     chosen: frozenset[str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -92,6 +96,8 @@ class RunSettings:
             steps=self.steps or 0,
             seed=self.seed,
             partitions=self.partitions,
+            snapshot_every=self.snapshot_every,
+            retain=self.retain,
             rule=rule,
         )
         check(config)

@@ -187,3 +187,37 @@ def test_a_group_of_a_missing_topic_is_refused_by_name(lab: Lab) -> None:
     reader = _joiner(lab, missing)("a")
     with pytest.raises(TopicMissing, match=missing):
         until(reader, Assigned)
+
+
+def test_a_partition_is_read_on_from_an_offset(lab: Lab) -> None:
+    """Also one that is paused, and behind what was fetched before; a partition of somebody else is left alone."""
+    topic, producer = lab.topic(partitions=2), lab.producer()
+    for number in range(6):
+        write(producer, topic, 0, b"%d" % number)
+    reader = _joiner(lab, topic)("a")
+    assert next_event(reader) == Assigned((0, 1))
+    reader.pause([0])
+    reader.seek(0, 4)
+    quiet(reader)
+    reader.resume([0])
+    assert values_of(reader, 2) == [b"4", b"5"]
+    reader.seek(0, 1)
+    reader.seek(7, 0)
+    assert values_of(reader, 5) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_position_that_was_lost_is_replaced_by_one_that_is_there(lab: Lab) -> None:
+    topic, producer, admin = lab.topic(partitions=1), lab.producer(), lab.admin()
+    for number in range(4):
+        write(producer, topic, 0, b"%d" % number)
+    reader = _joiner(lab, topic)("a")
+    assert next_event(reader) == Assigned((0,))
+    reader.pause([0])
+    admin.trim(topic, {0: 3})
+    reader.seek(0, 1)
+    reader.resume([0])
+    with pytest.raises(PositionLost) as lost:
+        until(reader, Record)
+    assert (lost.value.position, lost.value.bounds and lost.value.bounds.begin) == (1, 3)
+    reader.seek(0, 3)
+    assert values_of(reader, 1) == [b"3"]

@@ -127,3 +127,16 @@ def test_a_record_for_a_partition_that_is_not_there_fails_by_name(lab: Lab) -> N
     assert len(errors) == 1
     assert isinstance(errors[0], TopicMissing)
     assert f"{topic}[2]" in str(errors[0]) or f"{topic} has 2 partitions" in str(errors[0])
+
+
+def test_who_asks_is_told_at_which_offset_a_record_is(lab: Lab) -> None:
+    """And nobody is told of one that failed."""
+    topic, producer = lab.topic(partitions=1), lab.producer()
+    offsets: list[int] = []
+    for _ in range(3):
+        producer.send(topic, 0, b"x", on_appended=offsets.append)
+    assert producer.flush(DEADLINE_S) == 0
+    assert offsets == [0, 1, 2]
+    producer.send(lab.unique("missing"), 0, b"x", on_appended=offsets.append, on_delivery=lambda _: None)
+    producer.flush(DEADLINE_S)
+    assert offsets == [0, 1, 2]

@@ -255,7 +255,7 @@ class AsksBuffersToBeFinite(ShardServer):
 class SkipsTheTail(ShardServer):
     """Takes a partition over at the current version without folding what was before."""
 
-    def _activate(self) -> list[Effect]:
+    def _activate(self) -> Iterable[Effect]:
         before = set(self.owned)
         effects = super()._activate()
         for partition in set(self.owned) - before:
@@ -409,7 +409,9 @@ PLANTED = (
     Planted("skips the tail", "4", Cores(server=server_with(shards=SkipsTheTail)), MOVES),
     Planted("gives up receipts", "9", Cores(server=GivesUpReceipts)),
     Planted("stops shared reading", "9", Cores(server=StopsSharedReading)),
-    Planted("drops early reports", "9", Cores(server=server_with(evidence=DropsEarlyReports)), STALLS, crowd=True),
+    Planted(
+        "drops early reports", "9", Cores(server=server_with(evidence=DropsEarlyReports)), STALLS, crowd=True, seeds=160
+    ),
     Planted("gives up unread deltas", "9", Cores(server=server_with(evidence=GivesUpUnreadDeltas)), (Fault.STALL,)),
     Planted("hears any run", "9", Cores(server=server_with(evidence=HearsAnyRun)), STRANGERS),
     Planted("ignores requests to stop", "9", Cores(server=server_with(evidence=IgnoresRequestsToStop)), stopped=True),

@@ -12,6 +12,7 @@ from driftline.consumers.evidence import Evidence
 from driftline.consumers.leases import Leases
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.data_config import DataConfig
 from driftline.schemas.effects import Effect
 from driftline.schemas.local_work import LocalWork
@@ -32,6 +33,7 @@ class Planted:
         buffers: every model has some.
         scripts: workers set the learning rates.
         leased: the run ends when each of some samples was used twice.
+        trims: there are snapshots of every other version, and what they make needless is deleted.
         stopped: somebody asks for the run's end.
         seeds: so many seeds find it.
     """
@@ -44,6 +46,7 @@ class Planted:
     buffers: bool = False
     scripts: bool = False
     leased: bool = False
+    trims: bool = False
     stopped: bool = False
     seeds: int = 40
 
@@ -57,6 +60,10 @@ class Planted:
         if self.leased:
             data = DataConfig(samples=8 * plan.workers, batch_size=2, block=4, epochs=2)
             plan = replace(plan, config=replace(plan.config, steps=0, data=data, local=LocalWork()))
+        if self.trims:
+            bounds = Consistency(mode="ssp", staleness=2)
+            config = replace(plan.config, consistency=bounds, snapshot_every=2, retain="checkpoint")
+            plan = replace(plan, config=config, calm_until=3)
         if self.stopped:
             plan = replace(plan, stop_at=300)
         if self.faults is not None:

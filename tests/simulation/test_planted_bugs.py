@@ -4,10 +4,11 @@ import pytest
 
 from driftline.testing.simulation.simulate import SimulationFailure, simulate
 from tests.simulation.planted import PLANTED
+from tests.simulation.planted_recovery import RECOVERY
 from tests.simulation.planting import Planted
 
 
-@pytest.mark.parametrize("bug", PLANTED, ids=str)
+@pytest.mark.parametrize("bug", [*PLANTED, *RECOVERY], ids=str)
 def test_a_planted_bug_is_found(bug: Planted) -> None:
     for seed in range(bug.seeds):
         try:

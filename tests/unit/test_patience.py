@@ -7,7 +7,7 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
-from driftline.consumers.ends import Ends
+from driftline.consumers.errands import Errands
 from driftline.consumers.evidence import Evidence
 from driftline.consumers.run_state import RunState
 from driftline.schemas.records import NO_HASH, Contribution
@@ -115,9 +115,9 @@ def test_every_question_is_answered() -> None:
     broker = MemoryBroker()
     broker.admin().create([TopicSpec("there", 2)])
     broker.producer().send("there", 1, b"x")
-    ends = Ends(broker)
+    ends = Errands(broker)
     for topic in ("there", "nowhere", "there"):
-        ends.ask(topic)
+        ends.ask_ends(topic)
     deadline_s = time.monotonic() + 30
     while len(ends.answers) < 3 and time.monotonic() < deadline_s:
         time.sleep(0.01)

@@ -2,8 +2,10 @@
 
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
-from driftline.broker.port import OnDelivery
+from driftline.broker.port import OnAppended, OnDelivery
 from driftline.errors import BrokerError
 
 
@@ -15,17 +17,19 @@ class Callbacks:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[OnDelivery, BrokerError | None]] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._serving = threading.Lock()
         self._server: int | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, on_delivery: OnDelivery | None, error: BrokerError | None) -> None:
-        """Remember a call to be made."""
+    def add(self, on_delivery: OnDelivery | None, on_appended: OnAppended | None, outcome: BrokerError | int) -> None:
+        """Remember the calls to be made for a record that failed, or that is in the log at an offset."""
         if on_delivery is not None:
-            self._waiting.append((on_delivery, error))
+            self._waiting.append(partial(on_delivery, outcome if isinstance(outcome, BrokerError) else None))
+        if on_appended is not None and not isinstance(outcome, BrokerError):
+            self._waiting.append(partial(on_appended, outcome))
 
     def serve(self) -> int:
         """Make the calls that wait, in order; returns how many. From within a callback it does nothing."""
@@ -36,9 +40,9 @@ class Callbacks:
             self._server = threading.get_ident()
             try:
                 while self._waiting:
-                    on_delivery, error = self._waiting.popleft()
+                    call = self._waiting.popleft()
                     served += 1
-                    on_delivery(error)
+                    call()
             finally:
                 self._server = None
         return served

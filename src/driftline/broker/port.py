@@ -127,6 +127,10 @@ OnDelivery: TypeAlias = Callable[[BrokerError | None], None]
 """Called once a record, from ``send``, ``poll`` or ``flush``: None when acknowledged by all in-sync replicas."""
 
 
+OnAppended: TypeAlias = Callable[[int], None]
+"""Called with the record's offset when all in-sync replicas have acknowledged it, where ``OnDelivery`` is called."""
+
+
 class Producer(Protocol):
     """Writes with ``acks=all`` and idempotence; order within a partition is the order of ``send``."""
 
@@ -138,6 +142,7 @@ class Producer(Protocol):
         *,
         key: bytes | None = None,
         on_delivery: OnDelivery | None = None,
+        on_appended: OnAppended | None = None,
     ) -> None:
         """Queue one record; the buffer is free to reuse on return. ``value`` None is a tombstone.
 
@@ -218,6 +223,13 @@ class GroupReader(Protocol):
 
     def resume(self, partitions: Sequence[int]) -> None:
         """Undo ``pause``."""
+        ...
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Read a partition that this member owns on from an offset; one that it does not own is left alone.
+
+        What was fetched of it before is not returned any more. A partition whose position was lost is read again.
+        """
         ...
 
     def close(self) -> None:

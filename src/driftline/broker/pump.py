@@ -6,7 +6,7 @@ Memory of a process: the inflow's bound, plus for each pump one record in hand a
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from driftline.broker.inflow import Event, Failed, Inflow, NotStarted, Pumped, Started, Stopped
 from driftline.broker.port import Assigned, GroupReader, Position, PositionLost, Reader, Revoked
@@ -182,11 +182,13 @@ class GroupPump(_Pump):
         self._stalled_slices = 0
         self._holding = False
 
-    def resume(self, partitions: Sequence[int]) -> None:
-        """Have the pump deliver what it holds of these partitions, and what follows."""
-        self._command(lambda: self._resume(partitions))
+    def resume(self, partitions: Sequence[int], begin: Sequence[int] = ()) -> None:
+        """Have the pump deliver these partitions, from the offsets ``begin`` on if there are any."""
+        self._command(lambda: self._resume(partitions, begin))
 
-    def _resume(self, partitions: Iterable[int]) -> None:
+    def _resume(self, partitions: Sequence[int], begin: Sequence[int]) -> None:
+        for partition, offset in zip(partitions, begin, strict=False):
+            self._reader.seek(partition, offset)
         self._on_hold -= set(partitions)
         if not self._holding:
             self._reader.resume(sorted(self._owned.intersection(partitions)))

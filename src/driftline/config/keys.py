@@ -194,6 +194,15 @@ RUN = (
         "run", "partitions", Kind.WHOLE, default="4", metavar="P",
         help="Of the topics that hold tensors; no more servers than these have work.",
     ),
+    _key(
+        "run", "snapshot_every", Kind.WHOLE, default="100", metavar="V",
+        help="Versions between two snapshots of the whole state, from which servers go on after a failure; 0 for none.",
+    ),
+    _key(
+        "run", "retain", Kind.TEXT, default="all", metavar="WHAT",
+        help="Which deltas are kept: all (every version can be recomputed), or checkpoint (those before the last "
+        "snapshots are deleted, and the disk stays flat).",
+    ),
 )  # fmt: skip
 
 TASK_NAME = _key(

@@ -10,7 +10,7 @@ from driftline.config.choosing import Choice
 from driftline.config.keys import RUN
 from driftline.config.problems import Problems
 from driftline.errors import UsageError
-from driftline.schemas.run_config import TOP_SEED
+from driftline.schemas.run_config import RETAIN, TOP_SEED
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import check_file, load_task
 from driftline.training.tasks import BUILT_IN
@@ -34,6 +34,8 @@ class RunWords:
     outer_momentum: str
     seed: str
     partitions: str
+    snapshot_every: str
+    retain: str
     said: frozenset[str]
 
     @classmethod
@@ -63,8 +65,20 @@ class RunWords:
             partitions=problems.whole(
                 "--partitions", self.partitions, 1, MAX_PARTITIONS, zero="zero partitions hold nothing"
             ),
+            snapshot_every=problems.whole("--snapshot-every", self.snapshot_every, 0, _MAX_STEPS),
+            retain=self._retain(problems),
             chosen=self.said,
         )
+
+    def _retain(self, problems: Problems) -> str:
+        if self.retain == "checkpoint" and self.snapshot_every == "0":
+            problems.add(
+                "--retain checkpoint and --snapshot-every 0: without snapshots nothing may be deleted; leave one out"
+            )
+        if self.retain not in RETAIN:
+            problems.add(f"--retain: {self.retain!r} is neither {RETAIN[0]} nor {RETAIN[1]}")
+            return RETAIN[0]
+        return self.retain
 
     def _length(self, problems: Problems) -> tuple[int | None, int | None]:
         if self.steps is not None and self.epochs is not None:

@@ -5,7 +5,9 @@ and in order, and then the time, which moves on by hand.
 """
 
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import EndReached, Record, Start
@@ -25,6 +27,7 @@ from driftline.schemas.effects import (
     Received,
     ResumeDeltas,
     Send,
+    Sent,
     StopReading,
     Timer,
 )
@@ -121,6 +124,7 @@ class _Member:
         self._run = run
         self._reader = broker.reader()
         self._producer = broker.producer()
+        self._sent: deque[Sent] = deque()
         self.perform(core.begin())
 
     def assign(self, stream: Stream, partitions: tuple[int, ...]) -> None:
@@ -133,6 +137,12 @@ class _Member:
         """Hand over everything that is there."""
         while (found := self._reader.poll(0.0)) is not None:
             self.feed(_input(found))
+        self._producer.poll()
+        while self._sent:
+            self.feed(self._sent.popleft())
+
+    def _told(self, send: Send, offset: int) -> None:
+        self._sent.append(Sent(send, offset))
 
     def feed(self, event: Input) -> None:
         """Hand over one input."""
@@ -145,14 +155,16 @@ class _Member:
             match effect:
                 case Send():
                     topic = topic_name(self._run, effect.stream)
-                    self._producer.send(topic, effect.partition, effect.value, key=effect.key)
+                    told = partial(self._told, effect) if effect.tell else None
+                    self._producer.send(topic, effect.partition, effect.value, key=effect.key, on_appended=told)
                 case Read():
                     self._reader.read(topic_name(self._run, effect.stream), effect.partition, effect.position)
                 case StopReading():
                     self._reader.stop(topic_name(self._run, effect.stream), effect.partition)
                 case ResumeDeltas():
-                    for partition in effect.partitions:
-                        self._reader.read(topic_name(self._run, Stream.DELTAS), partition, Start.BEGINNING)
+                    for index, partition in enumerate(effect.partitions):
+                        begin = effect.begin[index] if effect.begin else Start.BEGINNING
+                        self._reader.read(topic_name(self._run, Stream.DELTAS), partition, begin)
                 case Finish():
                     self.finished = True
 

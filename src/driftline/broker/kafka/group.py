@@ -69,6 +69,18 @@ class KafkaGroupReader:
         if self._client is not None:
             self._client.resume(self._ownership.named(wanted))
 
+    def seek(self, partition: int, offset: int) -> None:
+        """See ``GroupReader.seek``."""
+        self._guard.check()
+        ownership, client = self._ownership, self._client
+        if client is None or partition not in ownership.owned:
+            return
+        ownership.drop(partition)
+        # Not librdkafka's own seek: that knows nothing of a partition whose position was lost.
+        client.incremental_unassign(ownership.named([partition]))
+        client.incremental_assign([TopicPartition(ownership.topic, partition, offset)])
+        client.pause(ownership.named({partition} & ownership.paused))
+
     def close(self) -> None:
         """See ``GroupReader.close``."""
         if self._guard.close():

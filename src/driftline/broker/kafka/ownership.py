@@ -48,6 +48,10 @@ class Ownership:
                 return message
         return None
 
+    def drop(self, partition: int) -> None:
+        """Forget the held messages of a partition, which is read from another position now."""
+        self._held = deque(each for each in self._held if each.partition() != partition)
+
     def named(self, partitions: Iterable[int]) -> list[TopicPartition]:
         """Return partitions as librdkafka takes them."""
         return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]

@@ -13,7 +13,7 @@ from driftline.broker.kafka.errors import Faults, translated, undelivered
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.payload import check_payload
-from driftline.broker.port import OnDelivery, Payload
+from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
 
 _SLICE_S = 0.1
@@ -41,11 +41,12 @@ class KafkaProducer:
         *,
         key: bytes | None = None,
         on_delivery: OnDelivery | None = None,
+        on_appended: OnAppended | None = None,
     ) -> None:
         """See ``Producer.send``."""
         self._guard.check()
         check_payload(topic, partition, key, value)
-        report = self._reporter(topic, partition, on_delivery)
+        report = self._reporter(topic, partition, on_delivery, on_appended)
         deadline = Deadline(self._settings.delivery_timeout_s)
         while True:
             self._faults.check()
@@ -104,12 +105,14 @@ class KafkaProducer:
                 return waiting
 
     def _reporter(
-        self, topic: str, partition: int, on_delivery: OnDelivery | None
+        self, topic: str, partition: int, on_delivery: OnDelivery | None, on_appended: OnAppended | None
     ) -> Callable[[KafkaError | None, Message], None]:
-        def report(error: KafkaError | None, _: Message) -> None:
+        def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 self._faults.worked()
-            self._callbacks.add(on_delivery, None if error is None else self._failure(topic, partition, error))
+                self._callbacks.add(on_delivery, on_appended, message.offset() or 0)
+            else:
+                self._callbacks.add(on_delivery, on_appended, self._failure(topic, partition, error))
 
         return report
 

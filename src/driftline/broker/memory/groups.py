@@ -73,6 +73,10 @@ class Group:
         member.owned |= given
         return tuple(sorted(given))
 
+    def owns(self, member: Member, partition: int) -> bool:
+        """Whether a member owns a partition now."""
+        return partition in member.owned
+
     def _rebalance(self) -> None:
         self._members.sort(key=lambda member: (member.name, member.serial))
         for index, member in enumerate(self._members):

@@ -9,7 +9,7 @@ from driftline.broker.callbacks import Callbacks
 from driftline.broker.guard import ClientGuard
 from driftline.broker.memory.core import Core
 from driftline.broker.payload import check_payload
-from driftline.broker.port import OnDelivery, Payload
+from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
 
 
@@ -21,6 +21,7 @@ class _Queued:
     value: bytes | None
     size_bytes: int
     on_delivery: OnDelivery | None
+    on_appended: OnAppended | None
     deadline_s: float
 
 
@@ -43,6 +44,7 @@ class MemoryProducer:
         *,
         key: bytes | None = None,
         on_delivery: OnDelivery | None = None,
+        on_appended: OnAppended | None = None,
     ) -> None:
         """See ``Producer.send``."""
         self._guard.check()
@@ -57,7 +59,8 @@ class MemoryProducer:
                     f"stayed full for {timeout_s:g} s"
                 )
             deadline_s = self._core.clock.now_s() + timeout_s
-            self._queue.append(_Queued(topic, partition, key, copied, size_bytes, on_delivery, deadline_s))
+            queued = _Queued(topic, partition, key, copied, size_bytes, on_delivery, on_appended, deadline_s)
+            self._queue.append(queued)
             self._queued_bytes += size_bytes
             self._drain()
 
@@ -117,19 +120,22 @@ class MemoryProducer:
                 self._settle(queued, self._append(queued))
                 self._core.changed.notify_all()
 
-    def _append(self, queued: _Queued) -> BrokerError | None:
+    def _append(self, queued: _Queued) -> BrokerError | int:
+        offset = 0
         landed = self._core.sends_to_fail.pop(0) if self._core.sends_to_fail else None
         try:
             if landed is not False:
                 now_ms = self._core.now_ms()
-                self._core.log.append(queued.topic, queued.partition, queued.value, key=queued.key, timestamp_ms=now_ms)
+                offset = self._core.log.append(
+                    queued.topic, queued.partition, queued.value, key=queued.key, timestamp_ms=now_ms
+                )
         except BrokerError as error:
             return error
-        return None if landed is None else DeliveryFailed(_describe(queued, "may or may not be in the log"))
+        return offset if landed is None else DeliveryFailed(_describe(queued, "may or may not be in the log"))
 
-    def _settle(self, queued: _Queued, error: BrokerError | None) -> None:
+    def _settle(self, queued: _Queued, outcome: BrokerError | int) -> None:
         self._queued_bytes -= queued.size_bytes
-        self._callbacks.add(queued.on_delivery, error)
+        self._callbacks.add(queued.on_delivery, queued.on_appended, outcome)
 
 
 def _describe(queued: _Queued, what: str) -> str:

@@ -40,6 +40,11 @@ class _Cursors:
             if cursor.partition in partitions:
                 cursor.paused = paused
 
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        paused = any(each.paused for each in self._cursors if (each.topic, each.partition) == (topic, partition))
+        self.put(topic, partition, offset)
+        self._cursors[-1].paused = paused
+
     def next(self) -> Record | EndReached | None:
         for index, cursor in enumerate(self._cursors):
             if cursor.paused:
@@ -141,6 +146,14 @@ class MemoryGroupReader:
         with self._core.changed:
             self._cursors.pause(partitions, paused=False)
             self._core.changed.notify_all()
+
+    def seek(self, partition: int, offset: int) -> None:
+        """See ``GroupReader.seek``."""
+        self._guard.check()
+        with self._core.changed:
+            if self._group is not None and self._group.owns(self._member, partition):
+                self._cursors.seek(self._topic, partition, offset)
+                self._core.changed.notify_all()
 
     def close(self) -> None:
         """See ``GroupReader.close``."""

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from driftline.broker.topics import Stream
 from driftline.testing.simulation import forgery
 from driftline.testing.simulation.actors import Actor, servers, workers
+from driftline.testing.simulation.rebuild import require_rebuilds
 from driftline.testing.simulation.scenario import MIN_KINDS, Fault
 from driftline.testing.simulation.scheduler import awake, own
 from driftline.testing.simulation.world import World
@@ -31,7 +32,8 @@ class Injector:
         if not plan.faults:
             return
         few = len(world.faults) < min(MIN_KINDS, len(plan.faults))
-        if world.rng.random() >= (max(EAGER, plan.fault_share) if few else plan.fault_share):
+        eager = 3 * EAGER if plan.calm_until else EAGER  # a calm beginning leaves less time
+        if world.rng.random() >= (max(eager, plan.fault_share) if few else plan.fault_share):
             return
         kinds = [kind for kind in plan.faults if not (few and kind in world.faults)]
         world.rng.shuffle(kinds)
@@ -173,6 +175,7 @@ def _arm_worker(kind: Fault) -> Callable[[World], bool]:
 
 def _compact(world: World) -> bool:
     world.log.compact(Stream.SNAPSHOTS)
+    require_rebuilds(world.log, world.promises)
     return True
 
 

@@ -21,6 +21,7 @@ class Landed:
     offset: int
     value: bytes | None
     forged: bool
+    key: bytes | None = None
 
 
 class RunLog:
@@ -42,14 +43,15 @@ class RunLog:
         for stream, name in self._names.items():
             self.ends.update({(stream, partition): 0 for partition in range(self._log.topics()[name])})
 
-    def append(self, send: Send, now_s: float, *, forged: bool = False) -> None:
-        """Add a record at the end of its partition."""
+    def append(self, send: Send, now_s: float, *, forged: bool = False) -> int:
+        """Add a record at the end of its partition; return its offset."""
         value = send.value if send.value is None or isinstance(send.value, bytes) else send.value.tobytes()
         offset = self._log.append(
             self._names[send.stream], send.partition, value, key=send.key, timestamp_ms=round(now_s * 1000)
         )
         self.ends[send.stream, send.partition] = offset + 1
-        self._watch(Landed(send.stream, send.partition, offset, value, forged))
+        self._watch(Landed(send.stream, send.partition, offset, value, forged, send.key))
+        return offset
 
     def read(self, place: Place, offset: int) -> Record | None:
         """Return the first record at or behind ``offset``."""
@@ -60,13 +62,21 @@ class RunLog:
         end = self.ends[place]
         match position:
             case Start.BEGINNING:
-                return 0
+                return self.begin(place)
             case Start.END:
                 return end
             case Tail(records):
-                return max(0, end - records)
+                return max(self.begin(place), end - records)
             case offset:
                 return offset
+
+    def begin(self, place: Place) -> int:
+        """Return the first offset that is kept."""
+        return self._log.bounds(self._names[place[0]], place[1]).begin
+
+    def trim(self, place: Place, before: int) -> None:
+        """Delete the records before an offset."""
+        self._log.trim(self._names[place[0]], place[1], before)
 
     def compact(self, stream: Stream) -> None:
         """Keep the last record of each key; tombstones go as well."""

@@ -2,8 +2,9 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
-from driftline.schemas.effects import Send, SendFailed
+from driftline.schemas.effects import Send, SendFailed, Sent
 from driftline.testing.simulation.actors import Actor
 from driftline.testing.simulation.log import Place, RunLog
 from driftline.testing.simulation.scenario import Fault
@@ -28,6 +29,7 @@ class Outbox:
         self._rng = rng
         self.prompt = prompt
         self._lanes: dict[Lane, deque[Send]] = {}
+        self._senders: dict[int, Actor] = {}
 
     def put(self, actor: Actor, send: Send, now_s: float) -> None:
         """Send a record, or fail to."""
@@ -37,15 +39,21 @@ class Outbox:
         if outcome is Fault.SEND_LATE:
             self._lanes.setdefault((-actor.number, (send.stream, send.partition)), deque()).append(send)
         elif outcome is not Fault.SEND_LOST:
-            self._queue(actor, send, now_s)
+            self._queue(actor, send if outcome is None else replace(send, tell=False), now_s)
 
     def _queue(self, actor: Actor, send: Send, now_s: float) -> None:
         lane = (actor.number, (send.stream, send.partition))
         waiting = self._lanes.get(lane)
         if waiting is None and self._rng.random() < self.prompt:
-            self._log.append(send, now_s)
+            self._append(actor, send, now_s)
         else:
             self._lanes.setdefault(lane, deque()).append(send)
+            self._senders[actor.number] = actor
+
+    def _append(self, actor: Actor | None, send: Send, now_s: float) -> None:
+        offset = self._log.append(send, now_s)
+        if send.tell and actor is not None:
+            actor.inbox.append(Sent(send, offset))
 
     def lanes(self) -> list[Lane]:
         """Return the lanes in which something waits."""
@@ -57,7 +65,7 @@ class Outbox:
         send = waiting.popleft()
         if not waiting:
             del self._lanes[lane]
-        self._log.append(send, now_s)
+        self._append(self._senders.get(lane[0]), send, now_s)
         return send
 
     def crash(self, actor: Actor) -> None:

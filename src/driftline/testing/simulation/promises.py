@@ -11,9 +11,11 @@ from driftline.consumers.decisions import STOP_PATIENCE
 from driftline.consumers.server import Server
 from driftline.errors import Undecodable
 from driftline.schemas.codec import decode
-from driftline.schemas.effects import Send
+from driftline.schemas.effects import Send, Trim
+from driftline.schemas.keys import snapshot_key
 from driftline.schemas.records import (
     AnyRecord,
+    Checkpoint,
     Contribution,
     Delta,
     Event,
@@ -28,6 +30,7 @@ from driftline.schemas.records import (
     RunEnd,
     ServerState,
     Skip,
+    Snapshot,
     StateDigest,
     StopRequest,
     TermStart,
@@ -68,6 +71,8 @@ class Promises:
         self.records: Counter[str] = Counter()
         self._spent: dict[tuple[GroupId, int], bytes] = {}
         self._behind: set[tuple[bytes, bytes]] = set()
+        self._snapshots: dict[tuple[int, bytes], int] = {}
+        self._official: set[bytes] = set()
         self._decoded: dict[bytes, AnyRecord | None] = {}
 
     def decoded(self, value: bytes | None) -> AnyRecord | None:
@@ -93,6 +98,8 @@ class Promises:
             self.model.saw_delta(self.ledger.start.run, record, one)
         elif one.stream is Stream.PARAMETERS and isinstance(record, Parameters) and not one.forged:
             self._parameters(record)
+        elif one.stream is Stream.SNAPSHOTS and not one.forged:
+            self._snapshot(record, one)
         elif one.stream is Stream.EVENTS and isinstance(record, Event):
             self._event(record, one.offset, forged=one.forged)
 
@@ -107,6 +114,8 @@ class Promises:
         if isinstance(valid, Version | Publish | RunEnd):
             for state in valid.states:
                 self._state(state, before)
+        if isinstance(valid, Checkpoint):
+            self._checkpoint(valid)
         self._paces(after=valid if isinstance(valid, Version) else None)
 
     def _paces(self, after: Version | None) -> None:
@@ -141,6 +150,44 @@ class Promises:
         right = encode_fp32(state.masters[slice(*layout.shard_range(record.shard))]).tobytes()
         require(bytes(record.payload) == right, f"parameters of shard {record.shard}, version {record.version}")
         require(record.state_digest == state.digests.states[record.shard], "digest in parameters")
+
+    def _snapshot(self, record: AnyRecord | None, one: Landed) -> None:
+        """Snapshots tell the state of their version; the last official ones are never deleted."""
+        if one.value is None:
+            require(one.key not in self._official, f"a tombstone for {one.key!r}, which the last checkpoint names")
+        if not isinstance(record, Snapshot):
+            return
+        self._snapshots[one.partition, record.digest] = one.offset
+        if record.version == 0:
+            return
+        self._is_version(record.version, record.head)
+        state, part = self.model.states[record.version], slice(*self.problem.layout.shard_range(record.shard))
+        right = {"master": state.masters, **state.moments}.get(record.tensor)
+        same = right is None or bytes(record.payload) == encode_fp32(right[part]).tobytes()
+        require(same, f"snapshot of {record.tensor} of shard {record.shard}, version {record.version}")
+
+    def _checkpoint(self, record: Checkpoint) -> None:
+        """It names only what is in the log, and no delta before its floors is needed any more."""
+        layout = self.problem.layout
+        for place in record.places:
+            at = self._snapshots.get((layout.partition_of(place.shard), place.digest), -1)
+            require(place.offset <= at, f"a checkpoint names {place.tensor} of shard {place.shard}, which is not there")
+        self._official = {snapshot_key(one.shard, record.version, one.tensor, one.digest) for one in record.places}
+        for clock, copies in self.model.copies.items():
+            settled = self.ledger.settled.get(clock, record.version + 1)
+            if clock[0] in self.ledger.gone or settled <= record.version:
+                continue
+            for shard, copy in copies.items():
+                kept = copy.offset >= record.floors[copy.partition]
+                require(kept, f"checkpoint {record.version} gives up shard {shard} of {clock}, which is still needed")
+
+    def trims(self, trim: Trim) -> None:
+        """A process deletes old deltas: none that the ledger's last checkpoint does not make needless."""
+        checkpoint = self.ledger.checkpoint
+        needless = checkpoint is not None and trim.before <= checkpoint.floors[trim.partition]
+        require(
+            needless and trim.stream is Stream.DELTAS, f"deltas before {trim.before} are deleted without a checkpoint"
+        )
 
     def _is_version(self, version: int, head: bytes) -> None:
         known = self.ledger.version_heads

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from driftline.schemas.records import (
     NO_HASH,
+    Checkpoint,
     GroupId,
     Lease,
     LedgerRecord,
@@ -71,6 +72,7 @@ class ReferenceLedger:
         self.joined: list[str] = []
         self.start: RunStart | None = None
         self.end: RunEnd | None = None
+        self.checkpoint: Checkpoint | None = None
         self.settled: dict[tuple[GroupId, int], int] = {}
         self.states: set[int] = set()
         self.rejections: list[Rejection] = []
@@ -137,8 +139,16 @@ class ReferenceLedger:
                 self._settle(record.group, record.clock, -1)
                 self.samples.use(record.group, record.burned, BURNED)
                 self.rejections.append(record)
-            case RunEnd():
-                self.end = record
+            case Checkpoint() | RunEnd():
+                self._conclude(record)
+
+    def _conclude(self, record: Checkpoint | RunEnd) -> None:
+        if isinstance(record, RunEnd):
+            self.end = record
+            return
+        newest = -1 if self.checkpoint is None else self.checkpoint.version
+        require(newest < record.version <= self.now.version, f"checkpoint {record.version} after {newest}")
+        self.checkpoint = record
 
     def _membership(self, record: Membership, offset: int) -> None:
         for removal in record.removals:

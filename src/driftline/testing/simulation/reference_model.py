@@ -1,5 +1,6 @@
 """The model folded once more from the log alone, and the first sound copy of every delta in it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ class State:
     """The model at one version."""
 
     masters: FloatArray
+    moments: Mapping[str, FloatArray]
     digests: Digests
 
 
@@ -42,7 +44,8 @@ class ReferenceModel:
         self._problem = problem
         self._layout = problem.layout
         self._model = PlainModel(problem)
-        self.states = [State(self._model.masters.copy(), self._model.digests())]
+        self.states: list[State] = []
+        self._keep()
         self.copies: dict[Clock, dict[int, Copy]] = {}
         self.not_finite: set[Clock] = set()
         self.rates: dict[Clock, tuple[float, ...]] = {}
@@ -87,7 +90,11 @@ class ReferenceModel:
         buffers_of = None if record.buffers_of < 0 else self._term(record.uses[record.buffers_of])
         self._model.apply([self._term(use) for use in used], record.learning_rates, record.rho, buffers_of)
         self._positions(record)
-        self.states.append(State(self._model.masters.copy(), self._model.digests()))
+        self._keep()
+
+    def _keep(self) -> None:
+        moments = {name: values.copy() for name, values in self._model.moments.items()}
+        self.states.append(State(self._model.masters.copy(), moments, self._model.digests()))
 
     def _coefficients(self, record: Version, used: list[Use]) -> None:
         """Hold coefficients and damping to the formulas, written down once more."""

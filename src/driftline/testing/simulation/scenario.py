@@ -1,8 +1,10 @@
 """What one seed simulates: how many of what, which rule, which faults, how patient the scheduler is."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from driftline.schemas.consistency import Consistency
 from driftline.schemas.data_config import DataConfig
@@ -72,6 +74,7 @@ class Scenario:
     Attributes:
         disturbed_events: events before the faults end; fewer if the run is over sooner.
         buffers: whether the model has buffers.
+        calm_until: version before which nothing goes wrong, so that faults meet a run that has something to lose.
         stop_at: number of the event after which somebody asks for the run's end, if anybody does.
         faults: kinds that may happen; at least `MIN_KINDS` of them do.
         fault_share: faults for each event.
@@ -84,6 +87,7 @@ class Scenario:
     evaluators: int
     elements: int
     buffers: bool
+    calm_until: int = 0
     stop_at: int | None = None
     config: RunConfig
     disturbed_events: int
@@ -122,6 +126,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         consistency=_consistency(bounds),
         schedule=_schedule(seed, bounds),
         gone_after_ticks=rng.choice((4, 12)),
+        **_keeping(seeded(("keeping", seed))),
     )
     config = _with_data(config, seeded(("data", seed)))
     kinds = list(Fault) if rng.random() < LOSSY_SHARE else [kind for kind in Fault if kind not in LOSSY]
@@ -134,6 +139,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         evaluators=rng.choice((0, 0, 1)),
         elements=rng.choice((5, 37, 37, 64)),
         buffers=seeded(("buffers", seed)).random() < BUFFERS_SHARE,
+        calm_until=_calm_until(seeded(("calm", seed)), config.steps),
         stop_at=_stop_at(seeded(("stop", seed))),
         config=config,
         disturbed_events=events if events is not None else rng.randint(500, 1200),
@@ -163,6 +169,16 @@ def _with_data(config: RunConfig, rng: random.Random) -> RunConfig:
     )
     steps = 0 if epochs else config.steps
     return replace(config, steps=steps, data=data, local=LocalWork(steps=local))
+
+
+def _keeping(rng: random.Random) -> Mapping[str, Any]:
+    """Draw how often there are snapshots, and whether what they make needless is deleted."""
+    every = rng.choice((0, 1, 2, 3, 5))
+    return {"snapshot_every": every, "retain": "all" if every == 0 else rng.choice(("all", "checkpoint", "checkpoint"))}
+
+
+def _calm_until(rng: random.Random, steps: int) -> int:
+    return rng.choice((0, 0, rng.randint(1, steps // 3)))
 
 
 def _stop_at(rng: random.Random) -> int | None:

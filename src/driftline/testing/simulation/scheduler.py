@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import accumulate
 
-from driftline.schemas.effects import PartitionsAssigned, PartitionsRevoked, SendFailed
+from driftline.schemas.effects import PartitionsAssigned, PartitionsRevoked, SendFailed, Sent
 from driftline.testing.simulation.actors import Actor, servers
 from driftline.testing.simulation.log import Place
 from driftline.testing.simulation.world import World
@@ -53,7 +53,7 @@ def listens(world: World, actor: Actor) -> bool:
     """Whether an actor may be handed the oldest thing in its inbox; a zombie has not yet heard what it lost."""
     if not actor.inbox:
         return False
-    return isinstance(actor.inbox[0], SendFailed) or actor.deaf_until <= world.events
+    return isinstance(actor.inbox[0], SendFailed | Sent) or actor.deaf_until <= world.events
 
 
 class Scheduler:

@@ -8,6 +8,7 @@ from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.faults import Injector
 from driftline.testing.simulation.quadratic import expected_digest
 from driftline.testing.simulation.quiet import heal, settle
+from driftline.testing.simulation.rebuild import require_rebuilds
 from driftline.testing.simulation.reference_ledger import Violation, require
 from driftline.testing.simulation.scenario import Fault, Scenario, scenario
 from driftline.testing.simulation.scheduler import Scheduler
@@ -18,6 +19,10 @@ NOT_WHOLE = "not whole"
 
 SLOW = frozenset({Fault.SEND_LATE})
 """Faults that keep deltas or receipts out of the log for longer than the coordinator waits for them."""
+
+
+LONGEST_CALM = 4000
+"""Events after which faults begin whatever has been reached."""
 
 
 class SimulationFailure(AssertionError):
@@ -78,7 +83,10 @@ def _run(world: World) -> None:
         world.start("worker", name)
     for index in range(plan.evaluators):
         world.start("evaluator", f"e{index}")
-    while world.events < plan.disturbed_events and world.promises.ledger.end is None:
+    while world.promises.ledger.now.version < plan.calm_until and world.events < LONGEST_CALM:
+        scheduler.step()
+    until = world.events + plan.disturbed_events
+    while world.events < until and world.promises.ledger.end is None:
         world.restart_due()
         if plan.stop_at is not None and world.events >= plan.stop_at:
             world.ask_to_stop()
@@ -97,6 +105,7 @@ def _report(world: World) -> Report:
     gave_up = world.promises.ended_unpublished
     require(whole or gave_up, f"nobody who comes now can load version {version}: its parameters are not whole")
     _require_just_rejections(world)
+    require_rebuilds(world.log, world.promises)
     digest = model.states[version].digests.model
     all_there = not ledger.gone and not ledger.rejections and not world.skips_asked
     in_lock_step = plan.config.consistency == Consistency()

@@ -9,6 +9,7 @@ from driftline.broker.topics import Stream
 from driftline.schemas.effects import (
     AskEnds,
     CaughtUp,
+    DeltasLost,
     Effect,
     EndsKnown,
     Finish,
@@ -19,8 +20,10 @@ from driftline.schemas.effects import (
     Received,
     ResumeDeltas,
     Send,
+    Sent,
     StopReading,
     Timer,
+    Trim,
 )
 from driftline.schemas.sample_range import count
 from driftline.testing.simulation.actors import Actor, Computed, Core, Cores, Cursor, owned_slots
@@ -29,6 +32,7 @@ from driftline.testing.simulation.outbox import Lane, Outbox
 from driftline.testing.simulation.promises import Promises
 from driftline.testing.simulation.quadratic import problem, take_clock
 from driftline.testing.simulation.readers import check_actor
+from driftline.testing.simulation.rebuild import require_rebuilds
 from driftline.testing.simulation.reference_ledger import Violation, require
 from driftline.testing.simulation.scenario import Fault, Scenario, seeded
 from driftline.training.evaluator import EvaluatorSession
@@ -36,6 +40,9 @@ from driftline.training.session import WorkerSession
 
 REMOVED = "removed"
 """Reason of a worker's `Finish` that another incarnation answers; every other failure is a bug."""
+
+TRIMS = 0.8
+"""Probability that the deletion of old deltas works; if not, a later one covers it."""
 
 REJOINS = 0.8
 """Probability that somebody starts a removed worker again before the faults are over."""
@@ -126,8 +133,13 @@ class World:
     def deliver(self, actor: Actor, place: Place) -> None:
         """Hand over the next record of a partition, or that its end is reached."""
         cursor = actor.cursors[place]
-        record = self.log.read(place, cursor.offset)
         stream, partition = place
+        begin = self.log.begin(place)
+        if cursor.offset < begin and stream is Stream.DELTAS:
+            cursor.paused = True
+            self.give(actor, DeltasLost(partition, cursor.offset, begin), "lost")
+            return
+        record = self.log.read(place, cursor.offset)
         if record is None:
             cursor.end_told = True
             cursor.offset = self.log.ends[place]
@@ -246,18 +258,29 @@ class World:
                 case ResumeDeltas():
                     self._resume(actor, effect)
                 case AskEnds(stream):
-                    places = range(self.problem.config.partitions)
-                    ends = {partition: self.log.ends[stream, partition] for partition in places}
+                    ends = {place[1]: end for place, end in self.log.ends.items() if place[0] is stream}
                     actor.inbox.append(EndsKnown(stream, ends))
+                case Trim():
+                    self._trim(effect)
                 case Finish():
                     self._finish(actor, effect)
 
     @staticmethod
     def _resume(actor: Actor, effect: ResumeDeltas) -> None:
-        for partition in effect.partitions:
+        for index, partition in enumerate(effect.partitions):
             cursor = actor.cursors.get((Stream.DELTAS, partition))
-            if cursor is not None:
-                cursor.paused = False
+            if cursor is None:
+                continue
+            cursor.paused = False
+            if effect.begin:
+                cursor.offset, cursor.end_told = effect.begin[index], False
+
+    def _trim(self, trim: Trim) -> None:
+        self.promises.trims(trim)
+        if self.rng.random() < TRIMS:
+            place = (trim.stream, trim.partition)
+            self.log.trim(place, trim.before)
+            require_rebuilds(self.log, self.promises)
 
     def _finish(self, actor: Actor, finish: Finish) -> None:
         actor.done = True
@@ -299,7 +322,7 @@ def _has_work(actor: Actor) -> bool:
             return False
 
 
-def _describe(event: Input) -> str:
+def _describe(event: Input) -> str:  # noqa: PLR0911 - one for each kind of input
     match event:
         case Received():
             return f"{event.stream}[{event.partition}]@{event.offset}"
@@ -311,4 +334,8 @@ def _describe(event: Input) -> str:
             return f"{event.now_s:.3f}"
         case EndsKnown():
             return f"{event.stream} ends {event.ends}"
+        case Sent():
+            return f"sent: {event.send.stream}[{event.send.partition}]@{event.offset}"
+        case DeltasLost():
+            return f"deltas[{event.partition}] before {event.begin}"
     return f"failed: {event.send.stream}"

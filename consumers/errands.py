@@ -1,0 +1,76 @@
+"""What a shell has Kafka's administration do without keeping anybody waiting: look up ends, delete old records."""
+
+import logging
+import queue
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+
+from driftline.broker.port import Admin, Broker
+from driftline.errors import BrokerError
+
+log = logging.getLogger(__name__)
+
+
+class Errands:
+    """Runs errands one after the other on a thread of its own, which begins with the first.
+
+    Attributes:
+        answers: topic and partition → the next offset to be written, as it was after the question; an empty mapping
+            if Kafka could not be asked.
+        counters: records deleted and deletions failed.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self.answers: deque[tuple[str, Mapping[int, int]]] = deque()
+        self.counters: Counter[str] = Counter()
+        self._broker = broker
+        self._errands: queue.SimpleQueue[Callable[[Admin], None] | None] = queue.SimpleQueue()
+        self._trimmed: dict[tuple[str, int], int] = {}
+        self._thread: threading.Thread | None = None
+
+    def ask_ends(self, topic: str) -> None:
+        """Ask where the partitions of a topic end; there is an answer to every question, in the end."""
+        self._run_later(lambda admin: self._look_up(admin, topic))
+
+    def trim(self, topic: str, partition: int, before: int) -> None:
+        """Delete the records of a partition before an offset. If that fails, a later one covers it."""
+        self._run_later(lambda admin: self._trim(admin, topic, partition, before))
+
+    def close(self) -> None:
+        """Take no more errands; the one that is being run is not waited for. Idempotent."""
+        self._errands.put(None)
+
+    def _run_later(self, errand: Callable[[Admin], None]) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="errands", daemon=True)
+            self._thread.start()
+        self._errands.put(errand)
+
+    def _run(self) -> None:
+        admin = self._broker.admin()
+        try:
+            while (errand := self._errands.get()) is not None:
+                errand(admin)
+        finally:
+            admin.close()
+
+    def _look_up(self, admin: Admin, topic: str) -> None:
+        try:
+            bounds = admin.bounds(topic)
+        except BrokerError as error:
+            log.info("where %s ends cannot be looked up: %s", topic, error)
+            bounds = {}
+        self.answers.append((topic, {partition: one.end for partition, one in bounds.items()}))
+
+    def _trim(self, admin: Admin, topic: str, partition: int, before: int) -> None:
+        if before <= self._trimmed.get((topic, partition), 0):
+            return
+        try:
+            admin.trim(topic, {partition: before})
+        except BrokerError as error:
+            self.counters["trims_failed"] += 1
+            log.warning("%s[%d] could not be trimmed before offset %d: %s", topic, partition, before, error)
+            return
+        self.counters["trims"] += 1
+        self._trimmed[topic, partition] = before
