@@ -14,6 +14,7 @@ _PLACES = {
     "epochs": ("data", "epochs"),
     "samples": ("data", "samples"),
     "batch_size": ("data", "batch_size"),
+    "block": ("data", "block"),
     "seed": ("", "seed"),
     "partitions": ("", "partitions"),
     "snapshot_every": ("", "snapshot_every"),
@@ -82,7 +83,7 @@ def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
     """
     if ours.chosen is None:
         return ours
-    chosen = ours.chosen - {"epochs", "samples", "batch_size"}  # compared once the data is there
+    chosen = ours.chosen - {"epochs", "samples", "batch_size", "block"}  # compared once the data is there
     found = [one for name in _PLACES if name in chosen and (one := _difference(_PLACES[name], ours, theirs))]
     if found:
         listing = "\n".join(f"  {one}" for one in found)

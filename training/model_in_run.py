@@ -9,14 +9,20 @@ from torch import nn
 
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
+from driftline.errors import UsageError
 from driftline.producers.deltas import Gradient
 from driftline.schemas.layout import Layout
 from driftline.schemas.run_config import RunConfig
+from driftline.schemas.sample_range import Samples, count
+from driftline.training.drawing import DROPPED, Drawing, Place, still_leased, too_far
 from driftline.training.model_layout import load_parameters
 from driftline.training.optimizer_gradient import Said, gradient_of
 from driftline.training.optimizer_rates import WRITTEN, Rates
 from driftline.training.optimizer_state import RunPlace
 from driftline.training.participation import Participation
+
+LOST = "its samples are no longer leased to this worker, which was removed meanwhile"
+NO_SAMPLES = "no samples are left for this worker"
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +51,18 @@ class ModelInRun:
         self._member, self._model, self._groups = member, model, groups
         self._base: Model | None = None
         self._rates: Rates | None = None
+        self._drawing: Drawing | None = None
         self._warned = False
 
     @property
     def is_open(self) -> bool:
         """See the class."""
         return self._base is not None
+
+    @property
+    def state(self) -> RunState:
+        """The fold of the ledger; it moves on."""
+        return self._member.look()
 
     @property
     def head(self) -> int:
@@ -89,19 +101,22 @@ class ModelInRun:
             overflow: why the gradients cannot be used; empty if they can.
 
         Raises:
-            UsageError: a rate in ``param_groups`` is none that can count; the step is not spent.
+            UsageError: a rate in ``param_groups`` is none that can count, or the run leases samples and nobody has
+                drawn any; the step is not spent.
         """
         base = self._base
         if base is None:
             raise AssertionError("a step is spent once")
+        samples = self._taken()
         self.check_rates()
         rates = () if self._rates is None else self._rates.asked_for(self._groups())
-        found = overflow or self._gradient(base, replace(said, learning_rates=rates))
+        lost = "" if still_leased(samples, self._member.samples()) else LOST
+        found = lost or overflow or self._gradient(base, replace(said, learning_rates=rates, samples=samples))
         self.steps += 1
         self._base = None
         if isinstance(found, str):
             log.warning("a step on version %d contributes nothing: %s", base.version, found)
-            spent = self._member.skip(base, said.cursor, found)
+            spent = self._member.skip(base, said.cursor, found, () if lost else samples)
         else:
             spent = self._member.contribute(base, found)
         if not spent:
@@ -110,6 +125,78 @@ class ModelInRun:
     def _gradient(self, base: Model, said: Said) -> Gradient | str:
         state = self._member.look()
         return gradient_of(self._model, layout_of(state), base.flat, said, config_of(state).local.clip_norm)
+
+    # -- samples -----------------------------------------------------------------------------------------------------
+
+    def read_in_steps_of(self, size: int) -> None:
+        """Let steps use up so many leased samples each, of those that are drawn from now on."""
+        self._drawing = Drawing(size)
+
+    def begin_pass(self) -> None:
+        """Begin to draw the samples of the oldest epoch of which there is something to read."""
+        burned = self._known_drawing().begin()
+        if burned and still_leased(burned, self._member.samples()):
+            log.warning("%d samples are burned: %s", count(burned), DROPPED)
+            self._spend_without(DROPPED, burned)
+
+    def draw(self) -> Place | None:
+        """Draw the next sample: its epoch and its place in that; None when this pass is over.
+
+        Raises:
+            UsageError: the loader draws further ahead than this worker is leased.
+            Whatever `Participation.next_model` raises.
+        """
+        drawing = self._known_drawing()
+        while (place := drawing.draw()) is None:
+            if not self._look_for_more(drawing):
+                drawing.end()
+                return None
+        return place
+
+    def _look_for_more(self, drawing: Drawing) -> bool:
+        """Whether there may be more to draw in this pass. Before its first sample it goes on with the run meanwhile."""
+        if self.over:
+            return False
+        found = self._member.find(drawing)
+        if found is None and drawing.epoch is None:
+            self.advance()  # joins again, or finds out that the run is over
+            return not self.over
+        if found is None or not (found.samples or found.must_skip or found.too_far):
+            return False
+        if found.too_far:
+            raise too_far(drawing.waiting)
+        if found.samples:
+            drawing.read(found.samples)
+        else:
+            self._spend_without(NO_SAMPLES, ())
+        return True
+
+    def _spend_without(self, reason: str, burned: Samples) -> None:
+        """Spend a clock without a gradient, so that the others can go on, and load what they make."""
+        if not self.is_open:
+            self.advance()
+        if self._base is not None:
+            self._member.skip(self._base, self.steps, reason, burned)
+            self._base = None
+            self.advance()
+
+    def _taken(self) -> Samples:
+        """Return the samples that the step is made of."""
+        if self._drawing is not None:
+            return self._drawing.take()
+        if self._member.look().leases.is_on:
+            raise UsageError(
+                "this run leases its samples, and this script draws none: read the data by "
+                "DataLoader(data, …, sampler=driftline.Sampler(opt, data)), or make a run without samples="
+            )
+        return ()
+
+    def _known_drawing(self) -> Drawing:
+        if self._drawing is None:
+            raise AssertionError("only a Sampler draws, and it says in which steps")
+        return self._drawing
+
+    # -- rates -------------------------------------------------------------------------------------------------------
 
     def check_rates(self) -> None:
         """Say once that what a script writes into ``param_groups`` is not what counts."""

@@ -18,10 +18,12 @@ import torch
 from torch import nn, optim
 
 from driftline.broker.port import Broker
+from driftline.consumers.run_state import RunState
 from driftline.errors import RunEnded, UsageError
 from driftline.telemetry.exporting import Address, exporting
 from driftline.telemetry.metrics import Watch
 from driftline.training import optimizer_registry as registry
+from driftline.training.drawing import Place
 from driftline.training.model_in_run import ModelInRun
 from driftline.training.model_tensors import named_tensors
 from driftline.training.optimizer_gradient import Said, loss_of_closure, read_loss, read_weight, watch_gradients
@@ -48,7 +50,7 @@ class ScriptOptimizer(optim.Optimizer):
         model: whole; what the optimizer does not hold of it stays as in version 0.
         broker: where the run is.
         settings: as this script would start the run; what ``settings.chosen`` does not name is taken over from a run
-            that exists. ``epochs`` needs a known number of samples and is refused.
+            that exists. ``epochs`` needs ``samples``.
         place: of the run, for people: Kafka's address and its name.
         worker: name of this worker; None takes that of the machine with a number, see `claim_name`.
         timeout_s: seconds that one wait for others may take.
@@ -268,6 +270,27 @@ class ScriptOptimizer(optim.Optimizer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- what a Sampler asks -----------------------------------------------------------------------------------------
+
+    @property
+    def run_state(self) -> RunState:
+        """The fold of the run's ledger. It moves on: read single values only."""
+        return self._known().state
+
+    def reads_in_steps_of(self, samples: int) -> None:
+        """Let each step use up so many of the samples that are drawn; see `driftline.Sampler`."""
+        self._usable(or_over=True).read_in_steps_of(samples)
+
+    def begin_pass(self) -> None:
+        """See `ModelInRun.begin_pass`; nothing if the run is over."""
+        in_run = self._usable(or_over=True)
+        if not in_run.over:
+            in_run.begin_pass()
+
+    def draw(self) -> Place | None:
+        """See `ModelInRun.draw`; None if the run is over."""
+        return self._usable(or_over=True).draw()
 
     # -- what the registry asks --------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from driftline.consumers.event_check import LEAST_WEIGHT, MOST_WEIGHT, weight_pr
 from driftline.errors import RunRefused, UsageError
 from driftline.producers.deltas import Gradient
 from driftline.schemas.layout import Layout
+from driftline.schemas.sample_range import Samples
 from driftline.training.buffers import with_buffers
 from driftline.training.gradients import collect_gradients
 from driftline.training.model_layout import FlatArray
@@ -36,6 +37,7 @@ class Said:
         loss: NaN if the script does not say.
         scale: by which a GradScaler has multiplied the loss; 1 if the gradients are what they should be.
         cursor: how many steps this script has made, this one included.
+        samples: that the gradients are made of, as far as the ledger leases them.
         learning_rates: that the script has set, one a parameter group; empty if the run sets them.
     """
 
@@ -44,6 +46,7 @@ class Said:
     scale: float
     cursor: int
     learning_rates: tuple[float, ...] = ()
+    samples: Samples = ()
 
 
 def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, clip_norm: float) -> Gradient | str:
@@ -74,6 +77,7 @@ def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, c
         loss=said.loss,
         cursor=said.cursor,
         learning_rates=said.learning_rates,
+        samples=said.samples,
     )
     return with_buffers(model, layout, base, gradient) if layout.has_buffers else gradient
 

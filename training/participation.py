@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from driftline.broker.port import Broker
 from driftline.consumers.follower import Model
@@ -18,7 +19,9 @@ from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Finish
+from driftline.schemas.sample_range import Samples
 from driftline.telemetry.metrics import Watch, nobody_watches
+from driftline.training.drawing import Drawing, Found
 from driftline.training.figures import worker_samples
 from driftline.training.following import read_newest
 from driftline.training.outcome import check_finish
@@ -28,6 +31,8 @@ from driftline.training.session import WorkerSession
 from driftline.training.wait_share import WaitShare
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MakeOffer = Callable[[RunState], Offer]
 """What a script would start the run with, and what the run must fit, given what the ledger holds already."""
@@ -131,6 +136,21 @@ class Participation:
         """How many of our clocks the ledger has not decided on."""
         return self._running.glance(self._count_unsettled)
 
+    # -- samples -----------------------------------------------------------------------------------------------------
+
+    def samples(self) -> Samples:
+        """Return what is leased to us and no clock under way has read."""
+        return self._running.glance(lambda: self._session.samples)
+
+    def find(self, drawing: Drawing) -> Found | None:
+        """Wait until it is known what there is to read; None if the run or our membership is over.
+
+        Raises:
+            WaitTimeout: not within the time; says for whom it waited.
+            BrokerError: Kafka refuses to work with us.
+        """
+        return self._wait(lambda: drawing.look(self._session), self._timeout_s)
+
     # -- clocks ------------------------------------------------------------------------------------------------------
 
     def next_model(self) -> Model | None:
@@ -158,9 +178,9 @@ class Participation:
         """Spend a clock on a gradient that was computed on ``model``; False if the run or our membership is over."""
         return self._spend(lambda: self._session.contribute(model, gradient))
 
-    def skip(self, model: Model, cursor: int, reason: str) -> bool:
-        """Spend a clock without a gradient; False as for `contribute`."""
-        return self._spend(lambda: self._session.skip(model, cursor, reason))
+    def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> bool:
+        """Spend a clock without a gradient, and burn what it has read; False as for `contribute`."""
+        return self._spend(lambda: self._session.skip(model, cursor, reason, samples))
 
     def _spend(self, effects: Callable[[], Iterable[Effect]]) -> bool:
         spent = False
@@ -177,7 +197,7 @@ class Participation:
         self._running.telling(spend)
         return spent
 
-    def _wait(self, question: Callable[[], Model | None], timeout_s: float) -> Model | None:
+    def _wait(self, question: Callable[[], T | None], timeout_s: float) -> T | None:
         with self._waiting:
             return self._running.asking(question, stop=self._stop, timeout_s=timeout_s, whom=self._session.waiting_for)
 

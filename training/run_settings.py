@@ -37,6 +37,7 @@ class RunSettings:
         local: what a worker does in one clock.
         samples: of the data of a script that reads it by a `Sampler`; a task brings its own.
         batch_size: of the same.
+        block: how many of them are leased at a time; 0 is `BATCHES_A_BLOCK` batches.
         outer_lr: learning rate of the outer rule, SGD with Nesterov momentum; used with more than one local step.
         outer_momentum: of the outer rule.
         seed: of model, data order and everything random.
@@ -56,6 +57,7 @@ class RunSettings:
     local: LocalWork = field(default_factory=LocalWork)
     samples: int = 0
     batch_size: int = 0
+    block: int = 0
     outer_lr: float = OUTER_LR
     outer_momentum: float = OUTER_MOMENTUM
     seed: int = 0
@@ -104,5 +106,6 @@ class RunSettings:
         return config
 
     def _data(self, samples: int, batch_size: int) -> DataConfig:
-        block = BATCHES_A_BLOCK * max(1, batch_size) * max(1, self.local.steps) if samples else 0
+        usual = BATCHES_A_BLOCK * max(1, batch_size) * max(1, self.local.steps) if samples else 0
+        block = self.block or usual
         return DataConfig(samples=samples, batch_size=batch_size, block=block, epochs=self.epochs or 0)

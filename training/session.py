@@ -251,6 +251,11 @@ class WorkerSession:
         return without(held, (one for event in self._unsettled.values() for one in event.samples))
 
     @property
+    def has_unsettled(self) -> bool:
+        """Whether the ledger has yet to decide on a clock of ours."""
+        return bool(self._unsettled)
+
+    @property
     def lacks_samples(self) -> bool:
         """Whether the next clock has to be skipped: we have no samples, and none are about to be leased to us."""
         group, leases = self.group, self.state.leases

@@ -7,12 +7,14 @@ if TYPE_CHECKING:
     from driftline.api import Optimizer, follow, load, train, verify
     from driftline.errors import DriftlineError, RunEnded
     from driftline.training.following import Version
+    from driftline.training.sampler import Sampler
     from driftline.training.task import Task
 
 __all__ = [
     "DriftlineError",
     "Optimizer",
     "RunEnded",
+    "Sampler",
     "Task",
     "Version",
     "__version__",
@@ -27,6 +29,7 @@ _HOMES = {
     "DriftlineError": "driftline.errors",
     "Optimizer": "driftline.api",
     "RunEnded": "driftline.errors",
+    "Sampler": "driftline.training.sampler",
     "Task": "driftline.training.task",
     "Version": "driftline.training.following",
     "follow": "driftline.api",

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from driftline.telemetry.exporting import Address
 from driftline.training.following import Version, follow_run, load_newest, load_one
 from driftline.training.optimizer import ScriptOptimizer
 from driftline.training.reading import check_run_exists
+from driftline.training.run_settings import RunSettings
 from driftline.training.run_url import RunUrl, read_run_url
 from driftline.training.verifying import verify_run
 from driftline.training.worker_names import VARIABLE
@@ -56,6 +57,10 @@ class Optimizer(ScriptOptimizer):
             free. By default that of the configuration, or nowhere.
         kafka: properties of the Kafka clients, as librdkafka names them.
         config: a TOML file; by default the one of ``$DRIFTLINE_CONFIG``, or ``driftline.toml`` where the script runs.
+        samples: of the script's data, if it reads them by a `Sampler`: the ledger then leases them, and each is used
+            once an epoch. 0 leaves the data to the script.
+        batch_size: samples of one step, as a rule.
+        block: samples that are leased to a worker at a time; by default eight batches.
         broker: used instead of a Kafka; for tests.
         settings: of the run, by the names of the options (``workers``, ``mode``, ``staleness``, ``steps`` …). What
             neither they, the environment nor the file say is taken over from a run that exists; a new one waits for one
@@ -80,13 +85,16 @@ class Optimizer(ScriptOptimizer):
         metrics: str | int | None = None,
         kafka: Mapping[str, str] | None = None,
         config: str | os.PathLike[str] | None = None,
+        samples: int = 0,
+        batch_size: int = 0,
+        block: int = 0,
         broker: Broker | None = None,
         **settings: Any,
     ) -> None:
         be_heard()
         where = read_run_url(url)
         file = find_file(None if config is None else os.fspath(config), os.environ)
-        chosen = _run_settings(where.run, settings, file)
+        chosen = _with_data(_run_settings(where.run, settings, file), samples, batch_size, block)
         address = _metrics(metrics, file)
         using = ExitStack()
         try:
@@ -121,11 +129,21 @@ def be_heard() -> None:
         configure_logging()
 
 
-def _run_settings(run: str, said: Mapping[str, Any], file: Path | None) -> Any:
+def _run_settings(run: str, said: Mapping[str, Any], file: Path | None) -> RunSettings:
     try:
         return load_run_settings(run, said, environment=os.environ, file=file)
     except ConfigError as error:
         raise ConfigError([_OPTION.sub(_keyword, problem) for problem in error.problems]) from None
+
+
+def _with_data(settings: RunSettings, samples: int, batch_size: int, block: int) -> RunSettings:
+    said = {"samples": samples, "batch_size": batch_size, "block": block}
+    wrong = [name for name, value in said.items() if isinstance(value, bool) or not isinstance(value, int) or value < 0]
+    if wrong:
+        raise ConfigError([f"{name}: {said[name]!r} is not a whole number, 0 or more" for name in wrong])
+    chosen = {name for name, value in said.items() if value}
+    chosen |= settings.chosen or frozenset()
+    return replace(settings, samples=samples, batch_size=batch_size, block=block, chosen=frozenset(chosen))
 
 
 def _metrics(said: str | int | None, file: Path | None) -> Address | None:
