@@ -114,7 +114,7 @@ def _look_for_topics(admin: Admin, run: str, stop: threading.Event, patience_s: 
             raise RunRefused(
                 f"run {run!r} does not exist after {patience_s:.0f} s; a worker creates it: driftline worker"
             )
-        if now_s - said_s > SAY_S:
+        if now_s - said_s > max(SAY_S, (said_s - started_s) / 2):  # less and less often: it may take all night
             said_s = now_s
             log.info("waiting for run %r: its topics are created by the first worker", run)
         stop.wait(LOOK_S)

@@ -31,6 +31,7 @@ from driftline.training.optimizer_offer import Offers, check_arguments
 from driftline.training.optimizer_state import KEY, check_state
 from driftline.training.participation import Participation, leave
 from driftline.training.run_settings import RunSettings
+from driftline.training.termination import TERMINATION
 from driftline.training.worker_names import claim_name
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,8 @@ class ScriptOptimizer(optim.Optimizer):
         self.worker = claim.name
         self._using = using or ExitStack()
         self._using.callback(claim.release)
+        TERMINATION.hold()
+        self._using.callback(TERMINATION.release)
         try:
             watch = self._using.enter_context(exporting(metrics, run=settings.run, role="worker", member=self.worker))
             self._join(broker, offers, timeout_s, watch)

@@ -107,7 +107,9 @@ def test_a_script_that_is_killed_comes_back_as_the_same_worker(scripts: Scripts)
     first = scripts.start(script)
     reached = int(first.until(r"version (\d{2,})", 300)[1])
     first.process.send_signal(signal.SIGTERM)
-    assert first.code(10) == -signal.SIGTERM
+    assert first.code(20) == 128 + signal.SIGTERM
+    assert "SIGTERM: the script ends here, and leaves its run" in first.said()
+    assert "not ended" not in first.said()
     second = scripts.start(script)
     joined = second.until(r"worker (\S+-1) of \S+ at version (\d+)", 300)
     assert int(joined[2]) >= reached

@@ -69,6 +69,45 @@ def test_what_was_said_otherwise_is_refused_all_at_once() -> None:
     ]
 
 
+def test_a_bound_without_its_mode_is_compared_alone() -> None:
+    """With that of the run: whoever says only how stale work may be says nothing about another mode."""
+    assert adopted_settings(said(staleness=4), THEIRS) == adopted_settings(said(), THEIRS)
+    with pytest.raises(RunRefused, match=r"consistency\.staleness: 2 here, 4 in the run") as refused:
+        adopted_settings(said(staleness=2), THEIRS)
+    assert len(str(refused.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "mode"),
+    [
+        ({}, "sync"),
+        ({"staleness": 0}, "sync"),
+        ({"staleness": 3}, "ssp"),
+        ({"buffer": 2}, "buffered"),
+        ({"buffer": 2, "ahead": 1}, "buffered"),
+        ({"ahead": 1}, "async"),
+    ],
+)
+def test_a_new_run_has_the_mode_that_its_bounds_can_be_in(words: dict[str, int], mode: str) -> None:
+    """Where nobody says one."""
+    assert said(**words).consistency.mode == mode
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"mode": "sync", "staleness": 1}, "--staleness: 1 contradicts mode sync"),
+        ({"mode": "sync", "buffer": 2}, "contradict mode sync"),
+        ({"staleness": 1, "buffer": 2}, "--staleness: 1 contradicts mode sync"),
+        ({"staleness": "one"}, "--staleness: 'one' is not a whole number"),
+    ],
+)
+def test_bounds_that_contradict_each_other_or_a_mode_are_refused(words: dict[str, object], problem: str) -> None:
+    """Nothing is guessed from them."""
+    with pytest.raises(ConfigError, match=problem):
+        said(**words)
+
+
 def test_epochs_are_compared_once_the_data_is_known() -> None:
     """Nobody can say how many versions they make before that."""
     settings = adopted_settings(said(epochs=2), THEIRS)

@@ -54,8 +54,8 @@ def test_a_refusal_says_which_property_to_change(said: str, properties: dict[str
         ("PLAINTEXT", True, "TLS expected"),
         ("SASL_PLAINTEXT", True, "set security.protocol=SASL_SSL"),
         ("SSL", True, "want a login"),
-        ("PLAINTEXT", False, "a broker that hangs"),
-        ("PLAINTEXT", None, "a broker that hangs"),
+        ("PLAINTEXT", False, "a broker that is slow or hangs, or one that expects a login (it speaks no TLS)"),
+        ("PLAINTEXT", None, "a broker that is slow or hangs, or one that expects TLS or a login"),
     ],
 )
 def test_silence_is_explained_by_what_the_address_speaks(protocol: str, is_tls: bool | None, hint: str) -> None:  # noqa: FBT001 - a fact

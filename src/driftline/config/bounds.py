@@ -1,6 +1,7 @@
 """From the words of a command line to the bounds and the schedule of a run."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftline.config.problems import Problems
@@ -23,6 +24,21 @@ SSP_STALENESS = "2"
 MAX_VERSIONS = 2**53
 
 _DURATION = re.compile(r"(?P<number>[0-9]{1,9}(\.[0-9]{0,9})?)(?P<unit>ms|s)?")
+
+
+def implied_mode(words: Mapping[str, str | None]) -> str:
+    """Return the mode that is meant where nobody says one: the only one in which the bounds that are said can be.
+
+    Otherwise whoever joins a run and says one of its bounds would have it compared with those of another mode.
+    """
+    meant = [
+        mode
+        for name, none, mode in (("staleness", "0", "ssp"), ("buffer", "0", "buffered"), ("ahead", "0", "async"))
+        if words[name] not in (None, none)
+    ]
+    if meant in (["ssp"], ["buffered"], ["async"]):
+        return meant[0]
+    return "buffered" if meant == ["buffered", "async"] else "sync"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,7 @@ BOUNDS = (
     _key(
         "run", "mode", Kind.TEXT, default="sync", metavar="MODE",
         help="How drift is bounded: sync (lock-step), ssp (up to --staleness versions), buffered (a version for every "
-        "--buffer contributions), async (a version for each).",
+        "--buffer contributions), async (a version for each). Unless said: the one that has the bounds that are.",
     ),
     _key(
         "run", "staleness", Kind.WHOLE, metavar="S", example="2",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from driftline.broker.topics import check_run_name
-from driftline.config.bounds import BoundWords
+from driftline.config.bounds import BoundWords, implied_mode
 from driftline.config.choosing import Choice
 from driftline.config.keys import RUN
 from driftline.config.problems import Problems
@@ -42,7 +42,8 @@ class RunWords:
     def of(cls, choice: Choice) -> "RunWords":
         """Take them out of what a command was told."""
         words: dict[str, Any] = {key.parameter: choice.text(key) for key in RUN}
-        words["said"] = frozenset(key.parameter for key in RUN if choice.is_said(key))
+        words["said"] = said = frozenset(key.parameter for key in RUN if choice.is_said(key))
+        words["mode"] = words["mode"] if "mode" in said else implied_mode(words)
         words["bounds"] = BoundWords(**{name: words[name] for name in BoundWords.__slots__})
         return cls(**{name: words[name] for name in cls.__slots__})
 

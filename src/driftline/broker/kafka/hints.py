@@ -75,7 +75,8 @@ def silence_hint(properties: Mapping[str, str], *, is_tls: bool | None) -> str:
         return f"TLS expected: the address speaks TLS and this client does not; set security.protocol={wanted}"
     if protocol == "SSL":
         return "the connection is closed without a word: does the address want a login (security.protocol=SASL_SSL)?"
-    return "the connection opens but nobody answers: a broker that hangs, or one that expects TLS or a login"
+    expected = "a login (it speaks no TLS)" if is_tls is False else "TLS or a login"
+    return f"the connection opens but nobody answers: a broker that is slow or hangs, or one that expects {expected}"
 
 
 def _no_tls(_said: str, properties: Mapping[str, str]) -> str:

@@ -4,6 +4,8 @@ import socket
 import ssl
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "UNEXPECTED_MESSAGE", "HTTP_REQUEST")
+_TLS = ("ALERT", "CERTIFICATE", "HANDSHAKE_FAILURE", "UNSUPPORTED_PROTOCOL", "KEY_TOO_SMALL", "NO_CIPHERS", "ASN1")
+"""Words of what only somebody who speaks TLS can have answered. Anything else leaves the question open."""
 
 
 def speaks_tls(address: str, timeout_s: float) -> bool | None:
@@ -28,9 +30,15 @@ def speaks_tls(address: str, timeout_s: float) -> bool | None:
     except ssl.SSLEOFError:
         return False
     except ssl.SSLError as error:
-        # An alert is TLS; so is a certificate that this Python refuses to parse.
-        return not any(words in (error.reason or "") for words in _NO_TLS)
+        return _spoken(error.reason or "")
     except (ConnectionResetError, BrokenPipeError):
         return False
     except (OSError, ValueError):
         return None
+
+
+def _spoken(reason: str) -> bool | None:
+    if any(words in reason for words in _NO_TLS):
+        return False
+    # An alert is TLS; so is a certificate that this Python refuses to parse.
+    return True if any(words in reason for words in _TLS) else None

@@ -1,0 +1,125 @@
+"""SIGTERM of a script that is a member of a run."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from driftline.training.termination import EXIT_CODE, Termination
+
+SCRIPT = """
+import os, signal, torch
+from tests.unit.scripted import house, line, step
+with house() as home:
+    model = line()
+    opt = home.optimizer(model)
+    step(model, opt)
+    print("stepped", flush=True)
+    if HANDLER:
+        signal.signal(signal.SIGTERM, lambda *_: print("its own", flush=True))
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("after", flush=True)
+    opt.close()
+    print("closed", signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, home.ledger().version, flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def handler() -> object:
+    """Return what handles SIGTERM now."""
+    return signal.getsignal(signal.SIGTERM)
+
+
+def ask() -> None:
+    """Send this process a SIGTERM, and give Python the moment in which it notices."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+
+
+def test_it_ends_the_script_where_it_is() -> None:
+    """With what a shell takes for SIGTERM; the process does not outlive the time that it has."""
+    ended = threading.Event()
+    one = Termination(lambda code: ended.set() if code == EXIT_CODE == 143 else None, within_s=0.2)
+    one.hold()
+    with pytest.raises(SystemExit) as asked:
+        ask()
+    assert asked.value.code == EXIT_CODE
+    assert ended.wait(10)
+
+
+def test_the_second_one_ends_at_once() -> None:
+    """As the second Ctrl-C of a role does."""
+    codes: list[int] = []
+    one = Termination(codes.append, within_s=1000)
+    one.hold()
+    with pytest.raises(SystemExit):
+        ask()
+    assert codes == []
+    with pytest.raises(SystemExit):
+        ask()
+    assert codes == [EXIT_CODE]
+
+
+def test_it_is_there_while_somebody_needs_it() -> None:
+    """Two Optimizers, such as a GAN's, are two users."""
+    one = Termination()
+    one.hold()
+    one.hold()
+    one.release()
+    assert handler() is not signal.SIG_DFL
+    one.release()
+    assert handler() is signal.SIG_DFL
+    one.release()
+    assert handler() is signal.SIG_DFL
+
+
+def test_a_handler_of_the_script_stays() -> None:
+    """Whether it was there before or came later."""
+
+    def own(*_: object) -> None:
+        """Do nothing."""
+
+    one = Termination()
+    signal.signal(signal.SIGTERM, own)
+    one.hold()
+    assert handler() is own
+    one.release()
+    assert handler() is own
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    one.hold()
+    signal.signal(signal.SIGTERM, own)
+    one.release()
+    assert handler() is own
+
+
+def test_other_threads_leave_it_alone() -> None:
+    """Python lets the main thread alone set handlers."""
+    one = Termination()
+    thread = threading.Thread(target=one.hold)
+    thread.start()
+    thread.join()
+    assert handler() is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("handles", [False, True])
+def test_a_script_leaves_its_run(handles: bool) -> None:  # noqa: FBT001 - a fact
+    """And says so; one with a handler of its own goes on as it likes."""
+    script = SCRIPT.replace("HANDLER", str(handles))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=False)
+    if handles:
+        assert (done.returncode, done.stdout.split("\n")[1:4]) == (0, ["its own", "after", "closed False 1"])
+    else:
+        assert (done.returncode, done.stdout) == (EXIT_CODE, "stepped\n"), done.stderr
+        assert "SIGTERM: the script ends here, and leaves its run" in done.stderr
+        assert "leaves with" not in done.stderr
