@@ -9,7 +9,7 @@ import pytest
 
 from driftline.broker.embedded import EmbeddedBroker, address, ending, ports, process, state
 from driftline.broker.embedded.number import MAX_NODES, check_number
-from driftline.broker.embedded.state import load_launch
+from driftline.cli.broker import _watch
 from driftline.errors import EmbeddedBrokerError, UsageError
 from tests.unit.test_embedded_lifetime import address_of, fake, home, until, user
 
@@ -24,6 +24,12 @@ def make(home: Path, nodes: int | None = 3, *, port: int | None = None) -> Embed
 def states(broker: EmbeddedBroker) -> list[str]:
     """Return what its nodes are, in order."""
     return [node.state for node in broker.status().nodes]
+
+
+def launches(home: Path) -> list[state.Launch]:
+    """Return the launches of the nodes of a home."""
+    found = [state.load_launch(home / "broker" / f"node-{number}" / "process.json") for number in (1, 2, 3)]
+    return [launch for launch in found if launch is not None]
 
 
 def no() -> bool:
@@ -44,16 +50,17 @@ def test_three_nodes_live_and_end_together(fake: Path, home: Path) -> None:
 
 
 def test_all_nodes_end_with_a_killed_user(fake: Path, home: Path) -> None:
-    """Each by its own watchdog, side by side: three that take two seconds each are gone before four."""
+    """Each by its own watchdog, side by side: three that take two seconds each are gone before six."""
     with make(home):
         pass
     (fake / "slow").touch()
     with user(home, fake) as only:
         assert address_of(only).count(",") == 2
+        old = launches(home)
         only.kill()
     before = time.monotonic()
-    until(lambda: not make(home).status().running, "the nodes end after their user")
-    assert time.monotonic() - before < 4
+    until(lambda: not any(map(process.is_running, old)), "the nodes end after their user")
+    assert time.monotonic() - before < 5.5
 
 
 def test_who_comes_while_nodes_end_waits_for_them(fake: Path, home: Path) -> None:
@@ -63,17 +70,17 @@ def test_who_comes_while_nodes_end_waits_for_them(fake: Path, home: Path) -> Non
     (fake / "slow").touch()
     with user(home, fake) as only:
         address_of(only)
-        old = [load_launch(home / "broker" / f"node-{number}" / "process.json") for number in (1, 2, 3)]
+        old = launches(home)
         only.kill()
     time.sleep(1.0)  # the watchdogs have seen it
-    assert all(launch is not None and process.is_running(launch) for launch in old)
+    assert [process.is_running(launch) for launch in old] == [True, True, True]
     (fake / "slow").unlink()
     with make(home) as ours:
         assert states(ours) == ["ready"] * 3
-        assert not {launch.pid for launch in old if launch} & {node.pid for node in ours.status().nodes}
+        assert not {launch.pid for launch in old} & {node.pid for node in ours.status().nodes}
 
 
-@pytest.mark.parametrize("broken", [1, 2, 3])
+@pytest.mark.parametrize("broken", [1, 3])
 def test_a_killed_node_is_brought_back_alone(fake: Path, home: Path, broken: int) -> None:
     """At its address; the others are not touched."""
     with make(home) as ours:
@@ -88,6 +95,27 @@ def test_a_killed_node_is_brought_back_alone(fake: Path, home: Path, broken: int
         assert (after.state, after.bootstrap_servers) == ("ready", before.bootstrap_servers)
         changed = [old.node for old, new in zip(before.nodes, after.nodes, strict=True) if old.pid != new.pid]
         assert changed == [broken]
+    assert fake.exists()
+
+
+def test_in_the_foreground_a_dead_node_is_named_once(
+    fake: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others go on, and so does the command until all have ended."""
+    looks = iter(["kill", "", "", "stop"])
+
+    def pause(_seconds: float) -> None:
+        match next(looks):
+            case "kill":
+                ours.kill(2)
+            case "stop":
+                make(home).stop()
+
+    ours = make(home)
+    ours.start()
+    _watch(ours, pause)
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["node 2 died; `driftline broker start` brings it back", "the broker was stopped by another process"]
     assert fake.exists()
 
 

@@ -166,11 +166,16 @@ def _terminate_means_exit() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _watch(kafka: "EmbeddedBroker") -> None:
+def _watch(kafka: "EmbeddedBroker", pause: Callable[[float], None] = time.sleep) -> None:
     from driftline.errors import EmbeddedBrokerError  # noqa: PLC0415 - keeps --help fast
 
+    dead: set[int] = set()
     while (seen := kafka.status()).running:
-        time.sleep(_WATCH_S)
+        died = {node.node for node in seen.nodes if node.state == "died"}
+        for node in sorted(died - dead):
+            _report(f"node {node} died; `driftline broker start` brings it back")
+        dead = died
+        pause(_WATCH_S)
     if seen.state == "died":
         raise EmbeddedBrokerError(f"the broker died; its log is {seen.log}. `driftline broker run` starts it again.")
     _report("the broker was stopped by another process")
