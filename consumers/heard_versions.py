@@ -32,8 +32,11 @@ class HeardVersions:
 
     def _hear_digest(self, digest: ShardDigest, event: ServerState) -> None:
         layout = self._state.layout
+        checkpoint = self._state.checkpoint
         if layout is None or digest.version in self._state.states or digest.version in self.states:
             return
+        if checkpoint is not None and digest.version < checkpoint.version:
+            return  # its digest was recorded and forgotten, or never will be known
         shards = self.digests.setdefault(digest.version, {})
         known = shards.setdefault(digest.shard, digest)
         if (known.state, known.masters) != (digest.state, digest.masters):

@@ -9,7 +9,7 @@ from driftline.consumers.model_reader import ModelReader
 from driftline.errors import IntegrityError
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import CaughtUp, Effect, Finish, Input, Received, Send, SendFailed, Timer
-from driftline.schemas.records import EvaluationReport, Heartbeat, TermStart
+from driftline.schemas.records import NO_HASH, Checkpoint, EvaluationReport, Heartbeat, TermStart
 
 
 class EvaluatorSession:
@@ -66,6 +66,8 @@ class EvaluatorSession:
         self._reported = {version: one for version, one in self._reported.items() if version not in known}
         if isinstance(folded.record, TermStart):
             effects = [*effects, *(self._say(one) for one in self._reported.values())]
+        if isinstance(folded.record, Checkpoint):
+            self.state.forget_before(folded.record.version)
         if self.state.ended is not None:
             effects = [*effects, Finish(self.state.ended.reason, self.state.ended.failure)]
         return effects
@@ -86,7 +88,7 @@ class EvaluatorSession:
             evaluator=self.name,
             incarnation=self.incarnation,
             version=version,
-            head=self.state.heads[version],
+            head=self.state.heads.get(version, NO_HASH),  # forgotten: nobody waits for it any more
             metrics=dict(metrics),
         )
         self._reported[version] = report

@@ -33,7 +33,17 @@ from driftline.schemas.effects import (
     Timer,
 )
 from driftline.schemas.layout import layout_differences
-from driftline.schemas.records import Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
+from driftline.schemas.records import (
+    NO_HASH,
+    Checkpoint,
+    Contribution,
+    Heartbeat,
+    Leave,
+    Ready,
+    RunStart,
+    Skip,
+    TermStart,
+)
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
 from driftline.schemas.sample_range import Samples, without
@@ -149,6 +159,8 @@ class WorkerSession:
             effects = self._repeat()
         else:
             effects = []
+        if isinstance(folded.record, Checkpoint):
+            self.state.forget_before(folded.record.version)
         self._unsettled = {clock: one for clock, one in self._unsettled.items() if not self._is_settled(one)}
         return effects + self._ready() + self._over()
 
@@ -366,7 +378,7 @@ class WorkerSession:
         group, start = self.group, self.state.start
         if group is None or start is None:
             raise AssertionError("only a member spends clocks")
-        head = self.state.heads[model.version]
+        head = self.state.heads.get(model.version, NO_HASH)  # forgotten: so old that it will be rejected
         return Base(run=start.run, group=group.id, clock=self.clock + 1, version=model.version, head=head)
 
     def leave(self, reason: str) -> list[Effect]:
