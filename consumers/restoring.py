@@ -52,6 +52,10 @@ class Restoring:
             self._wanted = {(place.shard, place.tensor): place.digest for place in mine}
             self.begin = min((place.offset for place in mine), default=Start.END)
 
+    def digest(self, shard: int, tensor: str) -> bytes:
+        """Return the digest of a snapshot that is wanted."""
+        return self._wanted[shard, tensor]
+
     def names(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot says that it is one of those."""
         wanted = self._wanted.get((snapshot.shard, snapshot.tensor))

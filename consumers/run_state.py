@@ -78,6 +78,7 @@ class Totals:
     rejection_reasons: Counter[str] = field(default_factory=Counter)
     staleness: Counter[int] = field(default_factory=Counter)
     samples: float = 0.0
+    published: int = 0
     undecodable: int = 0
 
 
@@ -204,6 +205,7 @@ class RunState:
         self.versions[record.version] = record
         self.heads[record.version] = self.chain.head
         self._raise_slowest()
+        self.totals.published += record.publish
         if record.publish:
             self.publish_points.add(record.version)
             self.last_publish = record.version

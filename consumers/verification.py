@@ -59,6 +59,8 @@ class _Conclusion:
         self._findings = Findings()
         self._findings.merge([ledger.findings, *(one.findings for one in partitions)])
         self._reached = min((one.version for one in partitions), default=-1)
+        self._first = 0 if ledger.begins_with is None else ledger.begins_with.version
+        """The first version that can be recomputed."""
         self._suspect = ledger.state.version + 1
         """The first version whose parameters need not be the published ones, since something else is wrong."""
 
@@ -77,11 +79,12 @@ class _Conclusion:
             term=state.chain.term,
             version=state.version,
             ended=state.ended is not None,
-            versions=self._reached + 1,
+            versions=max(0, self._reached + 1 - self._first),
             equal=outcomes["equal"],
             different=outcomes["different"],
-            unproven=len(points - recorded),
-            between=len(set(range(state.version + 1)) - points - recorded) if state.start else 0,
+            unproven=len(points - recorded) + len({version for version in recorded if version < self._first}),
+            between=len(set(range(self._first, state.version + 1)) - points - recorded) if state.start else 0,
+            first=self._first,
             unreached=outcomes["unreached"],
             integrity=not self._findings.counts[INTEGRITY],
             numerically_equal=not self._findings.counts[NUMERIC],
@@ -151,6 +154,8 @@ class _Conclusion:
 
     def _compare(self, recorded: Recorded) -> str:
         version = recorded.digest.version
+        if version < self._first:
+            return "before"
         if version > self._reached:
             failures = [one.failure for one in self._partitions if one.failure is not None]
             if failures and min(failures)[0] <= version:

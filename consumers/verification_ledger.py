@@ -18,6 +18,7 @@ from driftline.schemas.codec import decode
 from driftline.schemas.digests import next_head
 from driftline.schemas.records import (
     NO_HASH,
+    Checkpoint,
     LedgerRecord,
     Publish,
     RunEnd,
@@ -68,6 +69,7 @@ class LedgerProof:
         self.state = RunState()
         self.findings = Findings()
         self.recorded: list[Recorded] = []
+        self.checkpoints: dict[int, tuple[int, Checkpoint]] = {}
         self.skips: set[Clock] = set()
         self.passed: Passed | None = None
         self.bytes = 0
@@ -136,6 +138,10 @@ class LedgerProof:
                 self._version(offset, record)
             case Publish() | RunEnd():
                 self._record(offset, record.states)
+            case Checkpoint():
+                self.checkpoints[record.version] = offset, record
+            case _:
+                pass
 
     def _term_start(self, offset: int, record: TermStart, before: bytes) -> None:
         if record.parent == before:
@@ -221,6 +227,12 @@ class LedgerProof:
     def can_be_folded(self) -> bool:
         """Whether there is a run whose versions can be computed."""
         return self.state.layout is not None
+
+    @property
+    def begins_with(self) -> Checkpoint | None:
+        """Return what can be recomputed first: version 0 (None), or where earlier deltas are deleted a checkpoint."""
+        trims = self.state.config is not None and self.state.config.trims
+        return self.state.checkpoint if trims else None
 
     @property
     def publish_points(self) -> set[int]:

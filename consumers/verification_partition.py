@@ -1,12 +1,13 @@
-"""One partition of a run, recomputed from version 0 and compared on the way. Partitions need nothing of each other."""
+"""One partition of a run, recomputed and compared on the way. Partitions need nothing of each other."""
 
 from collections.abc import Iterable, Iterator
 
 from driftline.broker.topics import Stream
 from driftline.consumers.owned import OwnedPartition
 from driftline.consumers.restoring import Restoring
+from driftline.consumers.snapshot_check import digest_in_key, snapshots_of
 from driftline.consumers.verification_deltas import DeltasProof
-from driftline.consumers.verification_findings import INTEGRITY, Finding, Findings
+from driftline.consumers.verification_findings import INTEGRITY, NUMERIC, Finding, Findings
 from driftline.consumers.verification_ledger import LedgerProof
 from driftline.consumers.verification_published import FoundRecord, PublishedProof, ShardDigests
 from driftline.errors import NonFiniteState, Undecodable
@@ -30,7 +31,7 @@ class PartitionProof:
         state = ledger.state
         if state.layout is None:
             raise AssertionError("only a run that can be folded has partitions")
-        self.owned = OwnedPartition(partition, state.layout, Restoring(state, partition, None))
+        self.owned = OwnedPartition(partition, state.layout, Restoring(state, partition, ledger.begins_with))
         self.deltas = DeltasProof(ledger, self.owned)
         self.digests = ShardDigests(self.owned)
         self.published: PublishedProof | None = None
@@ -72,7 +73,7 @@ class PartitionProof:
     # -- version 0 ---------------------------------------------------------------------------------------------------
 
     def _load(self, snapshots: Iterable[FoundRecord]) -> None:
-        broken: dict[int, int] = {}
+        broken: dict[tuple[int, str], int] = {}
         restoring = self.owned.restoring
         for offset, value in snapshots if restoring is not None and restoring.missing else ():
             self.bytes += len(value or b"")
@@ -80,37 +81,61 @@ class PartitionProof:
             if restoring is None or not restoring.missing:
                 break
         if restoring is not None and restoring.missing:
-            shard = restoring.missing[0][0]
-            self._missing_version_0(shard, broken.get(shard))
+            shard, tensor = restoring.missing[0]
+            self._missing_snapshot(restoring, shard, tensor, broken.get((shard, tensor)))
         else:
             self.owned.load()
 
-    def _snapshot(self, offset: int, value: bytes | None, broken: dict[int, int]) -> None:
+    def _snapshot(self, offset: int, value: bytes | None, broken: dict[tuple[int, str], int]) -> None:
         restoring = self.owned.restoring
         if restoring is None or value is None:
             return
         try:
             snapshot = decode(value)
             if isinstance(snapshot, Snapshot) and restoring.names(snapshot):
-                broken.setdefault(snapshot.shard, offset)
+                broken.setdefault((snapshot.shard, snapshot.tensor), offset)
                 restoring.take(snapshot, value)
         except Undecodable:
             return
 
-    def _missing_version_0(self, shard: int, offset: int | None) -> None:
-        start = self._ledger.state.start
-        digest = b"" if start is None else start.shards[shard]
+    def _missing_snapshot(self, restoring: Restoring, shard: int, tensor: str, offset: int | None) -> None:
         self.findings.add(
             Finding(
                 verdict=INTEGRITY,
-                problem="version 0 of a shard cannot be read",
+                problem=f"version {restoring.version} of a shard cannot be read: its {tensor} is missing",
                 stream=Stream.SNAPSHOTS,
                 partition=self.owned.partition,
                 offset=offset,
-                version=0,
+                version=restoring.version,
                 shard=shard,
-                expected=f"a snapshot with digest {digest.hex()}",
+                expected=f"a snapshot with digest {restoring.digest(shard, tensor).hex()}",
                 found="none" if offset is None else "a record that says so and is another",
+            )
+        )
+
+    def _check_snapshots(self) -> None:
+        """Hold the snapshots that a checkpoint names against the state that they are of."""
+        start, (offset, checkpoint) = self._ledger.state.start, self._ledger.checkpoints[self.owned.version]
+        named = {(place.shard, place.tensor): place.digest for place in checkpoint.places}
+        head = self._ledger.state.heads[self.owned.version]
+        for index, shard in self.owned.shards.items():
+            for record, key, _ in () if start is None else snapshots_of(start, shard, index, head):
+                expected, found = digest_in_key(key), named[index, record.tensor]
+                if expected != found:
+                    self._wrong_snapshot(offset, index, record.tensor, expected, found)
+
+    def _wrong_snapshot(self, offset: int, shard: int, tensor: str, expected: bytes, found: bytes) -> None:
+        self.findings.add(
+            Finding(
+                verdict=NUMERIC,
+                problem=f"a checkpoint names a snapshot of {tensor} that is not the recomputed state",
+                stream=Stream.LEDGER,
+                partition=0,
+                offset=offset,
+                version=self.owned.version,
+                shard=shard,
+                expected=f"a snapshot with digest {expected.hex()}",
+                found=f"one with digest {found.hex()}",
             )
         )
 
@@ -147,5 +172,7 @@ class PartitionProof:
         """The fold stands at another version: compare it."""
         if self.owned.version in self._compared:
             self.digests.compute()
+        if self.owned.version in self._ledger.checkpoints:
+            self._check_snapshots()
         if self.published is not None:
             self.published.compare()

@@ -18,10 +18,11 @@ class Report:
         head: hash over the ledger, up to the end that it had when it was read.
         version: the newest one in the ledger.
         ended: whether the run is over.
-        versions: how many were recomputed, version 0 included.
+        first: the version that was recomputed first: 0, or the last checkpoint where earlier deltas are deleted.
+        versions: how many were recomputed, the first included.
         equal: recorded digests that the recomputation gives as well, byte by byte.
         different: recorded digests that it does not give.
-        unproven: publish points without a recorded digest.
+        unproven: publish points without a recorded digest, and recorded digests before ``first``.
         between: versions that are no publish points; those behind them prove them too.
         unreached: recorded digests of versions that could not be recomputed.
         integrity: whether the log is what its digests and hashes say.
@@ -40,6 +41,7 @@ class Report:
     term: int
     version: int
     ended: bool
+    first: int
     versions: int
     equal: int
     different: int

@@ -43,8 +43,6 @@ class Watching:
         self.newest = Progress(run=run, phase="starting")
         self.run_uuid: bytes | None = None
         self._run = run
-        self._counted = 0
-        self._published = 0
 
     def look(self, state: RunState) -> None:
         """Take a look."""
@@ -52,9 +50,6 @@ class Watching:
             self.newest = Progress(run=self._run, phase="waiting for the run to start")
             return
         self.run_uuid = state.start.run
-        while self._counted < state.version:
-            self._counted += 1
-            self._published += state.versions[self._counted].publish
         measured = max(state.evaluations, default=None)
         self.newest = Progress(
             run=self._run,
@@ -67,7 +62,7 @@ class Watching:
             metrics={} if measured is None else dict(state.evaluations[measured].metrics),
             workers=len(state.groups),
             staleness=max(state.totals.staleness, default=0),
-            wire_bytes=wire_bytes(state, self._published),
+            wire_bytes=wire_bytes(state),
         )
 
 

@@ -32,18 +32,9 @@ from driftline.schemas.effects import (
     SendFailed,
     Timer,
 )
+from driftline.schemas.identity import NO_HASH
 from driftline.schemas.layout import layout_differences
-from driftline.schemas.records import (
-    NO_HASH,
-    Checkpoint,
-    Contribution,
-    Heartbeat,
-    Leave,
-    Ready,
-    RunStart,
-    Skip,
-    TermStart,
-)
+from driftline.schemas.records import Checkpoint, Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
 from driftline.schemas.sample_range import Samples, without

@@ -156,7 +156,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         void=state.chain.void,
         undecodable=totals.undecodable + live.undecodable + counters["undecodable"],
         staleness={str(late): totals.staleness[late] for late in sorted(totals.staleness)},
-        wire_bytes=wire_bytes(state, sum(version.publish for version in state.versions.values())),
+        wire_bytes=wire_bytes(state),
         workers=_workers(state, live),
         servers=tuple(_server(member, state, live) for member in live.of_role("server")),
     )
@@ -170,12 +170,12 @@ def _data(state: RunState) -> dict[str, int | None]:
     return {"epoch": leases.epoch, "epochs": epochs, "consumed": leases.consumed, "burned": leases.burned}
 
 
-def wire_bytes(state: RunState, published: int) -> int:
-    """Return the payload bytes of everything settled so far and of ``published`` versions."""
+def wire_bytes(state: RunState) -> int:
+    """Return the payload bytes of everything settled so far and of the versions published with their record."""
     if state.layout is None:
         return 0
     settled = sum(state.totals.contributions.values()) + sum(state.totals.rejections.values())
-    return (settled + published) * state.layout.elements * FP32_BYTES
+    return (settled + state.totals.published) * state.layout.elements * FP32_BYTES
 
 
 def _finite(value: float) -> float | None:

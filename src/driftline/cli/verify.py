@@ -70,11 +70,12 @@ def report_lines(run: str, report: "Report") -> list[str]:
 
     counts = report.counts
     unused = {name: count for name, count in counts.items() if name in _NOT_USED and count}
+    since = f" from {report.first} on" if report.first else ""
     facts = [
         ("run", f"{run}, {'ended' if report.ended else 'not ended'}, at version {report.version}"),
         ("integrity", "ok" if report.integrity else "BROKEN"),
         ("digests", f"{report.equal} equal, {report.different} different, {report.unreached} not reached"),
-        ("versions", f"{report.versions} recomputed, {report.unproven} unproven, {report.between} between"),
+        ("versions", f"{report.versions} recomputed{since}, {report.unproven} unproven, {report.between} between"),
         ("head", f"{report.head} (term {report.term})"),
         ("read", f"{counts['bytes'] / 1e6:.1f} MB, {counts['deltas_used']} deltas used"),
         ("not used", ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in unused.items()) or "nothing"),

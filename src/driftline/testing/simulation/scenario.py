@@ -178,7 +178,7 @@ def _keeping(rng: random.Random) -> Mapping[str, Any]:
 
 
 def _calm_until(rng: random.Random, steps: int) -> int:
-    return rng.choice((0, 0, rng.randint(1, steps // 3)))
+    return rng.choice((0, 0, rng.randint(1, max(1, steps // 3))))
 
 
 def _stop_at(rng: random.Random) -> int | None:
