@@ -21,6 +21,7 @@ class UseView:
         staleness: versions between the one that it was computed on and the one before it was used.
         weight: loss denominator, usually samples.
         loss: None if it is no finite number.
+        samples: leased ones that it has used up, as ``start…stop of epoch`` in words.
         payload_bytes: of its deltas, all shards together.
     """
 
@@ -34,6 +35,7 @@ class UseView:
     loss: float | None
     coefficient: float
     root: str
+    samples: tuple[str, ...]
     payload_bytes: int
 
 
@@ -139,5 +141,6 @@ def _use(use: Use, story: Story) -> UseView:
         loss=use.loss if math.isfinite(use.loss) else None,
         coefficient=use.coefficient,
         root=use.root.hex(),
+        samples=tuple(str(one) for one in use.samples),
         payload_bytes=elements * FP32_BYTES,
     )

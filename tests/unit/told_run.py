@@ -42,7 +42,8 @@ CONFIG = RunConfig(name="told", workers=2, steps=3, rule=RuleConfig(name="sgd", 
 class Ledger:
     """Writes records as a coordinator does: each with the head of those before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: RunConfig = CONFIG) -> None:
+        self.config = config
         self.chain = Chain()
         self.values: list[bytes] = []
 
@@ -66,7 +67,7 @@ class Ledger:
             RunStart,
             run=UUID,
             name="told",
-            config=run_config_to_json(CONFIG),
+            config=run_config_to_json(self.config),
             layout=LAYOUT.to_json(),
             layout_fingerprint=LAYOUT.fingerprint(),
             partitions=4,

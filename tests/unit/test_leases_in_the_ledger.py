@@ -1,0 +1,125 @@
+"""Leases as the ledger tells them: what no coordinator writes ends every reader, and people are told the rest."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from driftline.broker.port import Record
+from driftline.cli.tables import status_lines
+from driftline.consumers.run_state import RunState
+from driftline.consumers.verification_ledger import LedgerProof
+from driftline.errors import IntegrityError
+from driftline.schemas.data_config import DataConfig
+from driftline.schemas.records import Grant, GroupId, Lease, Membership, Rejection, Removal, SampleRange, Use
+from driftline.training.ledger_words import ledger_words
+from driftline.training.live import Live
+from driftline.training.status import build_status
+from driftline.training.story import Story
+from driftline.training.version_view import view_version
+from tests.unit.told_run import CONFIG, G1, G2, UUID, Ledger, use
+
+DATA = DataConfig(samples=10, batch_size=2, block=4, epochs=1)
+
+
+def places(start: int, stop: int, epoch: int = 0) -> SampleRange:
+    return SampleRange(epoch=epoch, start=start, count=stop - start)
+
+
+def read(group: GroupId, clock: int, *samples: SampleRange, kind: str = "delta") -> Use:
+    """Return a settled clock and what it has used up."""
+    return replace(use(group, clock, kind=kind), samples=samples)
+
+
+def lease(ledger: Ledger, *grants: tuple[GroupId, SampleRange]) -> Ledger:
+    return ledger.add(Lease, grants=tuple(Grant(group=group, samples=samples) for group, samples in grants))
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """Two workers with five samples each; one has used two, the other has burned two."""
+    ledger = Ledger(replace(CONFIG, steps=0, data=DATA)).start()
+    lease(ledger, (G1, places(0, 5)), (G2, places(5, 10)))
+    return ledger.version(1, read(G1, 1, places(0, 2)), read(G2, 1, places(5, 7), kind="skip"))
+
+
+def fold(ledger: Ledger) -> RunState:
+    state = RunState()
+    for offset, value in enumerate(ledger.values):
+        state.read(offset, value)
+    return state
+
+
+REMOVAL = (Removal(group=G2, worker="worker-2", reason="left"),)
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "said"),
+    [
+        (lambda one: one.version(2, read(G1, 2, places(0, 1))), "0…0 of epoch 0 are not leased to it"),
+        (lambda one: one.version(2, read(G1, 2, places(7, 8))), "7…7 of epoch 0 are not leased to it"),
+        (lambda one: one.version(2, read(G1, 2, places(2, 3), places(3, 4))), "overlap, touch"),
+        (lambda one: one.version(2, read(G1, 2, places(3, 3))), "0 samples from place 3"),
+        (
+            lambda one: one.version(2, read(G1, 2, places(2, 4)), replace(read(G1, 3, places(3, 5)), base_version=1)),
+            "are not leased to it",
+        ),
+        (lambda one: lease(one, (G1, places(7, 8))), "7…7 of epoch 0, which are not free"),
+        (lambda one: lease(one, (G1, places(0, 2))), "0…1 of epoch 0, which are not free"),
+        (lambda one: lease(one, (G1, places(0, 2, epoch=1))), "that epoch is not under way"),
+        (lambda one: lease(one, (GroupId(9, 9), places(7, 8))), "which is no member"),
+        (lambda one: one.add(Rejection, group=G2, clock=2, reason="not finite", burned=(places(0, 1),)), "not leased"),
+    ],
+)
+def test_a_record_that_uses_or_leases_what_it_cannot_ends_every_reader(
+    ledger: Ledger, goes_on: Callable[[Ledger], Ledger], said: str
+) -> None:
+    """Also a proof of the log, which names the record."""
+    fold(ledger)
+    goes_on(ledger)
+    with pytest.raises(IntegrityError, match=said):
+        fold(ledger)
+    proof = LedgerProof()
+    for offset, value in enumerate(ledger.values):
+        proof.read(offset, value)
+    first = proof.findings.first
+    assert first is not None
+    assert (first.verdict, first.offset) == ("integrity", len(ledger.values) - 1)
+
+
+def test_what_a_removed_worker_held_can_be_leased_and_used(ledger: Ledger) -> None:
+    """And then the run is over: each sample was consumed or burned."""
+    ledger.add(Membership, joins=(), removals=REMOVAL, raised=0)
+    assert fold(ledger).leases.due() == (Grant(group=G1, samples=places(7, 10)),)
+    lease(ledger, (G1, places(7, 10)))
+    ledger.version(2, read(G1, 2, places(2, 5), places(7, 10)))
+    state = fold(ledger)
+    assert (state.leases.is_done, state.is_finished, state.leases.due()) == (True, True, ())
+    assert (state.leases.consumed, state.leases.burned) == (8, 2)
+
+
+def test_a_rejected_contribution_leaves_its_samples_with_its_worker_unless_they_are_burned(ledger: Ledger) -> None:
+    ledger.add(Rejection, group=G1, clock=2, reason="stale by 3 versions, at most 2 are allowed")
+    assert fold(ledger).leases.held(G1) == (places(2, 5),)
+    ledger.add(Rejection, group=G1, clock=3, reason="not finite", burned=(places(2, 3),))
+    assert fold(ledger).leases.held(G1) == (places(3, 5),)
+
+
+def test_people_are_told_what_is_leased_used_and_burned(ledger: Ledger) -> None:
+    ledger.add(Rejection, group=G1, clock=2, reason="not finite", burned=(places(2, 3),))
+    story = Story()
+    for offset, value in enumerate(ledger.values):
+        story.read(Record(topic="ledger", partition=0, offset=offset, key=None, value=value, timestamp_ms=0))
+    words = [ledger_words(entry, story) for entry in story.entries]
+    assert "samples of epoch 0 are leased: 5 to worker-1, 5 to worker-2" in words
+    assert words[-1] == "clock 2 of worker-1 is rejected: not finite; 1 sample burned"
+    assert view_version("told", 1, story).uses[0].samples == ("0…1 of epoch 0",)
+    seen = build_status("told", story.state, Live(UUID))
+    assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (0, 1, 2, 3)
+    assert any("32; 0 of 1 epochs used up, 3 burned" in line for line in status_lines(seen))
+
+
+def test_a_run_that_leases_nothing_says_nothing_of_epochs() -> None:
+    seen = build_status("told", fold(Ledger().start()), Live(UUID))
+    assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (None, None, None, None)
+    assert not any("epoch" in line for line in status_lines(seen))
