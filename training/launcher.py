@@ -7,7 +7,7 @@ Nothing is created in Kafka here: the first worker does that, once it knows that
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +16,9 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.errors import DriftlineError, IntegrityError, RunError, RunRefused
 from driftline.telemetry.exporting import exporting
 from driftline.training.background import Background
+from driftline.training.chaos import Chaos, Disturbance
+from driftline.training.chaos_nodes import Nodes
+from driftline.training.faults import Fault
 from driftline.training.live import Live
 from driftline.training.outcome import check_finish
 from driftline.training.plan import Plan
@@ -61,6 +64,8 @@ class Launcher:
         load_task: makes the task; called on another thread while processes start, because it imports torch.
         show: given every new `Progress`.
         say: told what happens to processes.
+        faults: what happens to them on purpose.
+        nodes: of the broker, if they may be disturbed.
     """
 
     def __init__(
@@ -71,6 +76,8 @@ class Launcher:
         load_task: "Background[Task]",
         show: Callable[[Progress], None],
         say: Callable[[str], None],
+        faults: Sequence[Fault] = (),
+        nodes: Nodes | None = None,
     ) -> None:
         self._broker = broker
         self._plan = plan
@@ -83,6 +90,14 @@ class Launcher:
         self._live = Live()
         self._evaluating: Background[tuple[Finish, RunState]] | None = None
         self._alone_since_s: float | None = None
+        self._chaos = Chaos(
+            broker, plan.settings.run, faults, children=self._children, start=self._start_one, nodes=nodes, say=say
+        )
+
+    @property
+    def disturbances(self) -> Sequence[Disturbance]:
+        """What became of the faults."""
+        return self._chaos.disturbances
 
     def run(self) -> "RunState":
         """Train until the run ends, well or not, and return the fold of its ledger.
@@ -115,20 +130,28 @@ class Launcher:
 
     def _start(self) -> None:
         for name in self._plan.servers:
-            self._children.start(name, "server", self._plan.server_command(name))
+            self._start_one(name, "server")
         for name in self._plan.workers:
-            self._children.start(name, "worker", self._plan.worker_command(name))
+            self._start_one(name, "worker")
+        if self._chaos.disturbances:
+            self._chaos.begin()
+
+    def _start_one(self, name: str, role: str) -> Child:
+        command = self._plan.server_command if role == "server" else self._plan.worker_command
+        return self._children.start(name, role, command(name))
 
     def _after(self, finish: "Finish") -> None:
         """The run is over: everybody ends by himself."""
+        self._chaos.end()
         if not finish.failure:
             self._children.wait(END_WAIT_S)
         for child in self._children.newly_ended():
-            if child.code:
+            if child.code and not child.disturbed:
                 self._say(f"{child.name} {child.ending()} after the run; its log is {child.log}")
 
     def _end(self) -> None:
         self._stop.set()
+        self._chaos.end()
         for child in self._children.end(ENDING):
             self._say(f"{child.name} did not end when asked to and was killed; its log is {child.log}")
         if self._evaluating is not None:
@@ -136,7 +159,7 @@ class Launcher:
 
     def _check_children(self) -> None:
         for child in self._children.newly_ended():
-            if child.code and not (self._is_alone() and self._evaluator_knows_why()):
+            if child.code and not child.disturbed and not (self._is_alone() and self._evaluator_knows_why()):
                 self._mourn(child)
         self._check_alone()
 
@@ -150,7 +173,7 @@ class Launcher:
     def _check_alone(self) -> None:
         """Processes that all ended well without an end of the run were stopped by somebody."""
         now_s = time.monotonic()
-        if not self._is_alone():
+        if not self._is_alone() or self._chaos.is_undoing:
             self._alone_since_s = None
         elif self._alone_since_s is None:
             self._alone_since_s = now_s
@@ -162,12 +185,13 @@ class Launcher:
         left = self._children.living(child.role)
         members = self._watching.newest
         log.info("%s %s", child.name, child.ending())
-        if not left:
+        if not left and not self._chaos.is_undoing:
             raise _error(child, f"no {child.role} of this command is left, so the run cannot go on")
         if child.role == "worker" and not members.version and members.workers < self._plan.settings.workers:
             raise _error(child, f"the run cannot start without its {self._plan.settings.workers} workers")
+        others = ", ".join(one.name for one in left) or "nobody"
         self._say(
-            f"{child.name} {child.ending()}; {', '.join(one.name for one in left)} {_goes_on(left)} without it "
+            f"{child.name} {child.ending()}; {others} {_goes_on(left)} without it "
             f"(this release does not start it again). The end of its log, {child.log}:\n{_indented(child.tail(5))}"
         )
 

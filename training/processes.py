@@ -26,6 +26,7 @@ class Child:
         log: where its output goes, and what earlier processes of the name wrote.
         log_from: where in the file its own output begins.
         reported: whether somebody has been told of its end.
+        disturbed: whether its end, if it has ended, is one that was asked for.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Child:
     log: Path
     log_from: int
     reported: bool = False
+    disturbed: bool = False
 
     @property
     def code(self) -> int | None:

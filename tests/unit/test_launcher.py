@@ -165,8 +165,8 @@ def test_the_command_lines_hold_every_setting_and_no_property() -> None:
     words = " ".join(plan.worker_command("worker-1")[1:])
     assert words == (
         "-m driftline worker --run r --name worker-1 --workers 2 --epochs 5 --mode sync --staleness 0 "
-        "--buffer 0 --weighting none --seed 7 --partitions 8 --set channels=4 --bootstrap-servers h:1 "
-        "--stop-with-stdin -- digits"
+        "--buffer 0 --weighting none --seed 7 --partitions 8 --snapshot-every 100 --retain all --set channels=4 "
+        "--bootstrap-servers h:1 --stop-with-stdin -- digits"
     )
     assert plan.server_command("server-1")[2:] == [
         *("driftline", "server", "r", "--name", "server-1", "--bootstrap-servers", "h:1", "--stop-with-stdin")

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "top": ("driftline.cli.top:top", "Watch a run live."),
     "show": ("driftline.cli.show:show", "Show a record, a version, or the difference of two, decoded."),
     "verify": ("driftline.cli.verify:verify", "Prove a run: its log is intact, and gives the recorded bits."),
+    "chaos": ("driftline.cli.chaos:chaos", "Train while things go wrong on purpose, then prove the run."),
     "doctor": ("driftline.cli.doctor:doctor", "Say what is wrong with a Kafka, and what its administrator must run."),
     "config": ("driftline.cli.config:config", "Show every setting, and who said it."),
     "runs": ("driftline.cli.runs:runs", "List, make, end and delete runs."),

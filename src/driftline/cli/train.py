@@ -27,11 +27,13 @@ from driftline.cli.progress import ProgressLine, count
 from driftline.config.keys import BROKER_NODES, CONFIG_VARIABLE, KAFKA, KEYS, METRICS, RUN_NAME, SERVERS, TASK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from driftline.config.connection import Connection, Reached
     from driftline.telemetry.exporting import Address
     from driftline.training.background import Background
+    from driftline.training.chaos import Disturbance
+    from driftline.training.faults import Fault
     from driftline.training.naming import Existing
     from driftline.training.run_settings import RunSettings
     from driftline.training.status import RunStatus
@@ -49,6 +51,7 @@ class Request:
     connection: "Connection"
     name_is_default: bool
     metrics: "Address | None" = None
+    faults: "tuple[Fault, ...]" = ()
 
 
 @click.command(epilog="Example: driftline train digits --workers 4 --mode ssp --staleness 2")
@@ -60,7 +63,11 @@ class Request:
 @run_options
 @connection_options
 @json_option
-def train(*, as_json: bool, **_settings: object) -> None:
+@click.option(
+    "--chaos", "script", metavar="FAULTS",
+    help='Faults to happen on purpose, such as "kill server-1@50, pause worker-2@80 for 5s" (docs/chaos.md).',
+)  # fmt: skip
+def train(*, as_json: bool, script: str | None, **_settings: object) -> str:
     """Train TASK on this machine: broker, servers and workers are started, watched and stopped.
 
     TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. Without
@@ -75,7 +82,7 @@ def train(*, as_json: bool, **_settings: object) -> None:
     from driftline.training.outcome import check_finish  # noqa: PLC0415
     from driftline.training.task import load_task  # noqa: PLC0415
 
-    request = _read(Words())
+    request = _read(Words(), script)
     began_s = time.monotonic()
     line = ProgressLine()
     with terminated_is_interrupted():
@@ -84,35 +91,44 @@ def train(*, as_json: bool, **_settings: object) -> None:
         try:
             with request.connection.started(line.say) as kafka:
                 loading.check()
-                seen, training_s = _train(request, kafka, loading, line)
+                seen, training_s, disturbances = _train(request, kafka, loading, line)
         finally:
             line.clear()
     lines = summary_lines(seen, training_s, time.monotonic() - began_s)
-    for text in [*lines, f"look further: {_program()} status {seen.run}{_where(request.connection)}"]:
+    for text in [
+        *lines,
+        *(f"  {one}" for one in disturbances),
+        f"look further: {_program()} status {seen.run}{_where(request.connection)}",
+    ]:
         click.echo(text, err=as_json)
     if as_json:
-        click.echo(json.dumps(seen.to_dict(), allow_nan=False))
+        chaos = {"chaos": [one.to_dict() for one in disturbances]} if disturbances else {}
+        click.echo(json.dumps(seen.to_dict() | chaos, allow_nan=False))
     if seen.ended is not None:
         check_finish(Finish(seen.ended.reason, seen.ended.failure))
+    return seen.run
 
 
-def _read(words: Words) -> Request:
+def _read(words: Words, script: str | None) -> Request:
     """Check every word before anything is started."""
-    from driftline.config.run import default_run_name  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.chaos import read_faults  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.run import default_run_name  # noqa: PLC0415 - ditto
 
     problems = words.problems
     task, run = words.name(TASK_NAME, "TASK"), words.choice.text(RUN_NAME)
     words.check_task(task)
     settings, servers = words.run(default_run_name(task) if run is None else run), words.servers()
     evaluators = 1  # in this process
+    connection = replace(words.connection(), nodes=words.broker_nodes())
     request = Request(
         task=task,
-        connection=replace(words.connection(), nodes=words.broker_nodes()),
+        connection=connection,
         settings=settings,
         task_settings=words.task_settings(),
         servers=servers,
         metrics=words.first_metrics(servers + settings.workers + evaluators),
         name_is_default=run is None,
+        faults=read_faults(script, connection, settings, servers, problems),
     )
     problems.check()
     if words.file is not None:
@@ -122,8 +138,9 @@ def _read(words: Words) -> Request:
 
 def _train(
     request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine
-) -> "tuple[RunStatus, float]":
-    from driftline.config.place import run_folder  # noqa: PLC0415 - keeps --help fast
+) -> "tuple[RunStatus, float, Sequence[Disturbance]]":
+    from driftline.config.chaos import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.place import run_folder  # noqa: PLC0415 - ditto
     from driftline.training.launcher import Launcher  # noqa: PLC0415
     from driftline.training.naming import unused_names  # noqa: PLC0415
     from driftline.training.plan import Plan  # noqa: PLC0415
@@ -148,9 +165,14 @@ def _train(
             f"{count(len(plan.servers), 'server')}, Kafka at {kafka.bootstrap_servers}\nlogs are in {plan.logs}"
         )
         _say_metrics(plan.addresses(), line)
-        state = Launcher(kafka.broker, plan, load_task=loading, show=line.show, say=line.say).run()
+        launcher = Launcher(
+            kafka.broker, plan, load_task=loading, show=line.show, say=line.say, faults=request.faults,
+            nodes=nodes_to_disturb(request.connection, kafka.broker, settings.run, request.faults),
+        )  # fmt: skip
+        state = launcher.run()
         live = read_recent_events(kafka.broker, settings.run, state)
-        return build_status(settings.run, state, live), training_seconds(kafka.broker, settings.run, state)
+        seconds = training_seconds(kafka.broker, settings.run, state)
+        return build_status(settings.run, state, live), seconds, launcher.disturbances
 
 
 def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None:

@@ -1,12 +1,13 @@
 """The embedded broker as its users see it: start, use, stop."""
 
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from driftline.broker.embedded import state
+from driftline.broker.embedded import process, state
 from driftline.broker.embedded.address import settle
 from driftline.broker.embedded.ending import end
 from driftline.broker.embedded.filelock import FileLock
@@ -138,6 +139,23 @@ class EmbeddedBroker:
         """
         killed = [one.kill() for one in (self._nodes() if node is None else [self._node(node)])]
         return any(killed)
+
+    def signal(self, node: int, number: signal.Signals) -> bool:
+        """Signal a node's process, and no other; False if it is not running.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        launch = self._node(node).running()
+        return launch is not None and process.send(launch, number)
+
+    def runs(self, node: int) -> bool:
+        """Whether a node's process lives.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        return self._node(node).running() is not None
 
     def revive(self, node: int, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start a node that does not run, and none of the others.

@@ -166,6 +166,17 @@ class KafkaAdmin:
                 return
             self._pause(deadline)
 
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the number of the node that leads a partition; None while none does.
+
+        Raises:
+            TopicMissing: no such topic or partition.
+        """
+        leaders = self._leaders(self._deadline(), topic).get(topic, {})
+        if partition not in leaders:
+            raise TopicMissing(f"topic {topic} has no partition {partition}")
+        return leaders[partition] if leaders[partition] >= 0 else None
+
     def _partitions(self, topic: str, deadline: Deadline) -> list[int]:
         leaders = self._leaders(deadline, topic).get(topic)
         if leaders is None:

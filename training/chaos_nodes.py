@@ -1,0 +1,81 @@
+"""The nodes of this home's broker, as somebody sees them who disturbs them."""
+
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from driftline.broker.embedded import EmbeddedBroker
+from driftline.broker.kafka import KafkaBroker
+from driftline.broker.topics import Stream, topic_name
+from driftline.errors import BrokerError
+from driftline.training.faults import CONTROLLER, LEADER
+
+END_WAIT_S: Final = 30.0
+"""How long a node that was asked to end may take, before it is killed."""
+
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that may be disturbed.
+
+    Attributes:
+        embedded: the broker that they are.
+        broker: its clients.
+        run: whose ledger decides who is the leader.
+    """
+
+    embedded: EmbeddedBroker
+    broker: KafkaBroker
+    run: str
+
+    @property
+    def names(self) -> list[str]:
+        """Return what scripts call them."""
+        return [f"broker-{number}" for number in self.embedded.nodes]
+
+    def found(self, target: str) -> list[str]:
+        """Return those that a target names now: the leader of the ledger, the controller, one by its number, or all."""
+        if target == LEADER:
+            return [] if (leader := self._leader()) is None else [f"broker-{leader}"]
+        if target == CONTROLLER:
+            return [f"broker-{one.node}" for one in self.embedded.status().nodes if one.controller]
+        return [name for name in self.names if target in (name, "brokers", "everything")]
+
+    def _leader(self) -> int | None:
+        admin = self.broker.admin()
+        try:
+            return admin.leader(topic_name(self.run, Stream.LEDGER), 0)
+        except BrokerError:  # nobody leads, so nobody can be told apart from the others
+            return None
+        finally:
+            admin.close()
+
+    def signal(self, name: str, number: signal.Signals) -> bool:
+        """Signal one; return whether it ran."""
+        return self.embedded.signal(_number(name), number)
+
+    def revive(self, names: Sequence[str]) -> None:
+        """Start those that have ended, or that end soon because they were asked to.
+
+        Raises:
+            EmbeddedBrokerError: one does not start.
+        """
+        numbers = [_number(name) for name in names]
+        deadline_s = time.monotonic() + END_WAIT_S
+        while any(self.embedded.runs(number) for number in numbers) and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+        for number in numbers:
+            self.embedded.kill(number)
+        if len(numbers) == len(self.embedded.nodes):
+            self.embedded.start()  # together: a majority of them must be there before one of them is ready
+            return
+        for number in numbers:
+            self.embedded.revive(number)
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])
