@@ -1,8 +1,8 @@
 """The thin shell around a state machine: carries records from Kafka in and effects to Kafka out.
 
 One thread runs `step`; consumers sit on threads of their own behind one bounded inbox. The core is touched only under
-``changed``, a condition that is notified after each step, so that another thread may look at the core and hand in
-effects of its own (a worker's training thread does).
+``changed``, a condition that is notified after each step in which anything but time has passed, so that another thread
+may look at the core and hand in effects of its own (a worker's training thread does).
 """
 
 import logging
@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from driftline.broker.inflow import Failed, Inflow, NotStarted, Pumped, Started, Stopped
@@ -116,6 +117,7 @@ class Shell:
         for pump in (self._reader, *self._groups.values()):
             pump.start()
         self._next_timer_s = 0.0
+        self._has_news = False
         with self.changed:
             self._perform(core.begin())
 
@@ -149,7 +151,9 @@ class Shell:
             if now_s >= self._next_timer_s:
                 self._next_timer_s = now_s + TIMER_S
                 self._feed(Timer(now_s))
-            self.changed.notify_all()
+            if self._has_news:
+                self._has_news = False
+                self.changed.notify_all()
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Carry out effects that another thread got from the core, under ``changed``."""
@@ -160,6 +164,7 @@ class Shell:
         if self.finished is not None:
             return
         began_s = time.perf_counter()
+        self._has_news |= not isinstance(event, Timer)
         self._perform(self._core.on(event))
         self.traffic.handled(event, time.perf_counter() - began_s)
 
@@ -224,6 +229,7 @@ class Shell:
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
+            self._has_news = True
             match effect:
                 case Send():
                     self._send(effect)
@@ -289,6 +295,7 @@ class Shell:
         return undelivered
 
 
+@lru_cache(maxsize=64)
 def _stream(topic: str) -> Stream:
     parsed = parse_topic(topic)
     if parsed is None:

@@ -9,6 +9,9 @@ from driftline.errors import EmbeddedBrokerError
 # The ahead-of-time cache fits only the collector it was made with, so the format tool gets the same one.
 _COMMON_FLAGS = (
     "-XX:+UseSerialGC",
+    # The second compiler takes a quarter of a broker's computing for many minutes, on a machine that trains beside it,
+    # and what it makes of Kafka is no faster than the first one's: checksums and copies are the machine's own anyhow.
+    "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
     # Kafka and its compression libraries use both; Java 25 warns about each.
