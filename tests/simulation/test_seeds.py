@@ -26,7 +26,7 @@ FOUND_IN_OTHER_MODES = {
 """Seeds as they are, each in its own mode."""
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 6, 8])
+@pytest.mark.parametrize("seed", [1, 3, 4, 6, 12, 14])
 def test_disturbed_runs_in_lock_step_have_the_bits_of_undisturbed_ones(seed: int) -> None:
     """Whatever was crashed, doubled, delayed or failed, as long as no worker was lost and nothing skipped."""
     report = simulate(in_lock_step(scenario(seed)))
@@ -93,7 +93,7 @@ def test_an_undisturbed_run_has_the_bits_of_one_loop_without_a_log(seed: int) ->
 
 
 def _quiet(seed: int) -> Scenario:
-    return in_lock_step(scenario(seed, events=0, faults=()))
+    return replace(in_lock_step(scenario(seed, events=0, faults=())), calm_until=0)
 
 
 @pytest.mark.parametrize("kind", Fault, ids=lambda kind: kind.name)
