@@ -38,7 +38,7 @@ def path_ratio(bootstrap_servers: str, *, shards: int, rounds: int) -> dict[str,
     """Measure alternating rounds; return the ratio of medians and the spread of both sides."""
     elements = shards * MAX_SHARD_ELEMENTS
     raw = RawPath(bootstrap_servers, PARTITIONS)
-    ours = _OurPath(bootstrap_servers, f"bench-{shards}", elements)
+    ours = OurPath(bootstrap_servers, f"bench-{shards}", elements)
     values = [np.random.default_rng(0).bytes(4 * MAX_SHARD_ELEMENTS) for _ in range(shards)]
     raw_s: list[float] = []
     ours_s: list[float] = []
@@ -74,7 +74,7 @@ def _summary(shards: int, raw_s: list[float], ours_s: list[float]) -> dict[str, 
     }
 
 
-class _OurPath:
+class OurPath:
     """One worker and one server on a run of plain SGD."""
 
     def __init__(self, bootstrap_servers: str, run: str, elements: int) -> None:
@@ -95,6 +95,16 @@ class _OurPath:
         self._running: Running = Running(broker, run, self._session, "bench")
         self._running.__enter__()
         self._model = self._wait(self._session.may_start, "the first clock")
+
+    @property
+    def server_pid(self) -> int:
+        """The server's process."""
+        return self._server.pid or 0
+
+    @property
+    def version(self) -> int:
+        """Of the model that the worker has."""
+        return self._model.version
 
     def round_s(self) -> float:
         """Contribute one gradient and wait for the version made of it; return the seconds that it took."""
