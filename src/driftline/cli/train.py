@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from driftline.training.task import Task
 
 
+CHILD_CONNECT_S = 60.0
+"""Seconds that a process of ours gives Kafka to answer at first: it has answered this one, so the machine is busy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What was asked for, checked. ``settings.run`` is to be replaced if ``name_is_default``."""
@@ -235,7 +239,7 @@ def _environment(connection: "Connection") -> dict[str, str]:
         **{key.variable: "" for key in KEYS},
         CONFIG_VARIABLE: os.devnull,
         addresses.variable: connection.bootstrap_servers or "",
-        timeout.variable: str(connection.timeout_s),
+        timeout.variable: str(max(connection.timeout_s, CHILD_CONNECT_S)),
         pairs.variable: "\n".join(properties),
         protocol.variable: connection.group_protocol,
     }
