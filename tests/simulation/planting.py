@@ -52,7 +52,7 @@ class Planted:
 
     def plan(self, seed: int) -> Scenario:
         """Draw a scenario in which this bug has a fair chance to show."""
-        plan = in_lock_step(scenario(seed, faults=self.faults))
+        plan = replace(in_lock_step(scenario(seed, faults=self.faults)), calm_until=0)
         if self.buffers:
             plan = replace(plan, buffers=True)
         if self.scripts:
