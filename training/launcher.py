@@ -90,6 +90,7 @@ class Launcher:
         self._live = Live()
         self._evaluating: Background[tuple[Finish, RunState]] | None = None
         self._alone_since_s: float | None = None
+        self._disk_is_said = False
         self._chaos = Chaos(
             broker, plan.settings.run, faults, children=self._children, start=self._start_one, nodes=nodes, say=say
         )
@@ -250,6 +251,9 @@ class Launcher:
 
     def _progress(self) -> Progress:
         seen = self._watching.newest
+        if seen.disk and not self._disk_is_said:
+            self._disk_is_said = True
+            self._say(seen.disk)
         return replace(seen, waiting_share=self._live.waiting_share(self._live.newest_ms - RECENT_MS))
 
 

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from driftline.consumers.run_state import RunState
+from driftline.schemas.layout import Layout
+from driftline.schemas.run_config import RunConfig
+from driftline.training.disk_use import disk_use
 from driftline.training.status import wire_bytes
 
 
@@ -20,6 +23,7 @@ class Progress:
         staleness: the largest so far, in versions.
         waiting_share: mean share of their time that workers spend waiting; None while unknown.
         wire_bytes: payload written so far.
+        disk: what the run will take of Kafka's disks, in words; empty before it starts.
     """
 
     run: str
@@ -34,6 +38,7 @@ class Progress:
     staleness: int = 0
     waiting_share: float | None = None
     wire_bytes: int = 0
+    disk: str = ""
 
 
 class Watching:
@@ -63,7 +68,14 @@ class Watching:
             workers=len(state.groups),
             staleness=max(state.totals.staleness, default=0),
             wire_bytes=wire_bytes(state),
+            disk=self._disk(state.config, state.layout),
         )
+
+    def _disk(self, config: RunConfig, layout: Layout | None) -> str:
+        """Compute it once: it follows from what never changes."""
+        if not self.newest.disk and layout is not None:
+            return disk_use(config, layout)
+        return self.newest.disk
 
 
 def _phase(state: RunState, workers: int) -> str:

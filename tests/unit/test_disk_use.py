@@ -1,0 +1,38 @@
+"""What a run takes of the disks is said before it does."""
+
+from dataclasses import replace
+
+import pytest
+
+from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.training.disk_use import disk_use, size
+from tests.unit.shard_models import cut
+
+CONFIG = RunConfig(name="r", workers=4, steps=1000, rule=RuleConfig(name="adamw", groups=({},)))
+LAYOUT = cut([("w", 25_000_000, 0)])
+
+
+def test_everything_is_kept_unless_somebody_says_otherwise() -> None:
+    """1,000 versions of four deltas of 100 MB, and ten snapshots of master weights and two moments."""
+    words = disk_use(CONFIG, LAYOUT)
+    assert "about 400.0 MB of deltas a version, about 403.0 GB to version 1000" in words
+    assert "kept for ever" in words
+
+
+def test_without_an_end_there_is_no_sum() -> None:
+    assert "to version" not in disk_use(replace(CONFIG, steps=0), LAYOUT)
+    assert "a version, a copy" in disk_use(replace(CONFIG, steps=0), LAYOUT)
+
+
+def test_behind_a_checkpoint_the_disk_stays_flat() -> None:
+    """100 versions of deltas, and two snapshots while the older one is being replaced."""
+    words = disk_use(replace(CONFIG, retain="checkpoint"), LAYOUT)
+    assert "every 100 versions" in words
+    assert "about 40.6 GB at a time" in words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0.0 kB"), (999_900, "999.9 kB"), (1_000_000, "1.0 MB"), (2.5e15, "2500.0 TB")]
+)
+def test_sizes_are_said_in_units_of_a_thousand(count: float, words: str) -> None:
+    assert size(count) == words
