@@ -327,6 +327,8 @@ class WorkerSession:
                 if not self.state.first_names
                 else "the coordinator to let it join"
             )
+        if self.state.leases.is_on and not self.samples:
+            return "samples: the others are at work on what is left of the data"
         others = (one for one in self.state.groups.values() if one.worker != self.name)
         slow = sorted(one.worker for one in others if one.settled_pace < self.pace)
         return f"version {self.state.version + 1}, for which {', '.join(slow) or 'the servers'} must deliver"

@@ -144,6 +144,9 @@ class _Cast:
         if pause_s and time.monotonic() < self._busy_until_s.setdefault(name, time.monotonic() + pause_s):
             return
         self._busy_until_s.pop(name, None)
+        if isinstance(self._compute, Leased) and not session.samples:
+            shell.perform(session.skip(model, 0, "no samples are left"))
+            return
         if isinstance(self._compute, Leased):
             gradient = self._compute.compute(name, model, session.clock + 1, session.samples)
         else:
