@@ -18,12 +18,12 @@ class Errands:
     Attributes:
         answers: topic and partition → the next offset to be written, as it was after the question; an empty mapping
             if Kafka could not be asked.
-        counters: records deleted and deletions failed.
+        trims: deletions of records that worked (``done``), and that did not (``failed``).
     """
 
     def __init__(self, broker: Broker) -> None:
         self.answers: deque[tuple[str, Mapping[int, int]]] = deque()
-        self.counters: Counter[str] = Counter()
+        self.trims: Counter[str] = Counter()
         self._broker = broker
         self._errands: queue.SimpleQueue[Callable[[Admin], None] | None] = queue.SimpleQueue()
         self._trimmed: dict[tuple[str, int], int] = {}
@@ -69,8 +69,8 @@ class Errands:
         try:
             admin.trim(topic, {partition: before})
         except BrokerError as error:
-            self.counters["trims_failed"] += 1
+            self.trims["failed"] += 1
             log.warning("%s[%d] could not be trimmed before offset %d: %s", topic, partition, before, error)
             return
-        self.counters["trims"] += 1
+        self.trims["done"] += 1
         self._trimmed[topic, partition] = before

@@ -38,6 +38,8 @@ def run_samples(state: RunState) -> Iterator[Sample]:
     if config is not None and config.steps:
         yield Sample(catalogue.STEPS, config.steps)
     yield Sample(catalogue.TERM, state.chain.term)
+    if state.checkpoint is not None:
+        yield Sample(catalogue.CHECKPOINT, state.checkpoint.version)
     yield Sample(catalogue.ENDED, float(state.ended is not None))
     yield Sample(catalogue.FAILED, float(state.ended is not None and bool(state.ended.failure)))
     yield Sample(catalogue.MEMBERS, len(state.groups))
@@ -69,6 +71,7 @@ def server_samples(server: Server) -> Iterator[Sample]:
     owned = server.shards.owned.values()
     yield Sample(catalogue.PARTITIONS_OWNED, len(owned))
     yield Sample(catalogue.SHARDS_OWNED, sum(len(one.wanted) for one in owned))
+    yield Sample(catalogue.REBUILDS, server.shards.counters["rebuilds"])
     if owned:
         yield Sample(catalogue.APPLIED, min(one.version for one in owned))
     held = [delta for one in owned for shards in one.held.values() for delta in shards.values()]

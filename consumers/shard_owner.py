@@ -81,6 +81,7 @@ class ShardOwner:
         if layout is None:
             raise AssertionError("there is nothing to rebuild before the start of a run")
         self._snapshots.forget([partition])
+        self.counters["rebuilds"] += 1
         restoring = Restoring(self._state, partition, self._state.checkpoint)
         owned = self.owned[partition] = OwnedPartition(partition, layout, restoring)
         if before is not None:
@@ -156,7 +157,6 @@ class ShardOwner:
         found = [partition for partition, begin in self._lost.items() if self._floor(partition) >= begin]
         for partition in found:
             del self._lost[partition]
-        self.counters["refolds"] += len(found)
         return [effect for partition in found for effect in self._rebuild(partition)]
 
     def _floor(self, partition: int) -> int:

@@ -41,6 +41,7 @@ from driftline.schemas.effects import (
     Timer,
     Trim,
 )
+from driftline.telemetry.catalogue import TRIMS
 from driftline.telemetry.metrics import Sample
 
 log = logging.getLogger(__name__)
@@ -170,7 +171,8 @@ class Shell:
 
     def samples(self) -> list[Sample]:
         """Return the figures of what passes through here; under ``changed``."""
-        return self.traffic.samples(len(self._inflow))
+        trims = [Sample(TRIMS, count, {"outcome": outcome}) for outcome, count in self._errands.trims.items()]
+        return [*self.traffic.samples(len(self._inflow)), *trims]
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 

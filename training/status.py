@@ -81,6 +81,7 @@ class RunStatus:
         rejected: contributions that the ledger rejected.
         duplicates: deltas that came twice, as servers heard lately count them.
         void: ledger records that do not count.
+        checkpoint: version whose snapshots are official; None before the first.
         undecodable: records that are none of ours, in the ledger and as members heard lately report them.
         staleness: versions → contributions used that late.
         wire_bytes: payload of the deltas settled and of the parameters published, without re-sends.
@@ -96,6 +97,7 @@ class RunStatus:
     digest_version: int | None
     head: str
     term: int
+    checkpoint: int | None
     mode: str | None
     topology: str | None
     seed: int | None
@@ -142,6 +144,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         digest_version=newest,
         head=state.chain.head.hex(),
         term=state.chain.term,
+        checkpoint=None if state.checkpoint is None else state.checkpoint.version,
         mode=None if config is None else config.consistency.mode,
         topology=None if config is None else TOPOLOGY,
         seed=None if config is None else config.seed,

@@ -13,6 +13,9 @@ STALENESS_BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64)
 VERSION = Metric("driftline_version", Kind.GAUGE, "Newest version in the ledger, as far as this process has read it")
 STEPS = Metric("driftline_steps", Kind.GAUGE, "Version at which the run ends; absent if it has no last one")
 TERM = Metric("driftline_term", Kind.GAUGE, "Term of the coordinator that reigns")
+CHECKPOINT = Metric(
+    "driftline_checkpoint_version", Kind.GAUGE, "Version whose snapshots are official; absent before the first"
+)
 ENDED = Metric("driftline_run_ended", Kind.GAUGE, "1 once the ledger holds the end of the run, 0 before")
 FAILED = Metric("driftline_run_failed", Kind.GAUGE, "1 if that end is a failure, 0 otherwise")
 MEMBERS = Metric("driftline_members", Kind.GAUGE, "Workers that are members of the run")
@@ -43,6 +46,10 @@ LOG_LINES = Metric("driftline_log_lines_total", Kind.COUNTER, "Warnings and erro
 
 PARTITIONS_OWNED = Metric("driftline_partitions_owned", Kind.GAUGE, "Partitions that this server owns")
 SHARDS_OWNED = Metric("driftline_shards_owned", Kind.GAUGE, "Shards in them")
+REBUILDS = Metric(
+    "driftline_rebuilds_total", Kind.COUNTER, "Times that a partition's state was rebuilt from snapshots and deltas"
+)
+TRIMS = Metric("driftline_trims_total", Kind.COUNTER, "Deletions of deltas that a checkpoint covers", ("outcome",))
 APPLIED = Metric(
     "driftline_applied_version", Kind.GAUGE, "Newest version that is applied to every shard owned; absent without any"
 )
