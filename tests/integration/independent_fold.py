@@ -45,6 +45,8 @@ def schemas() -> dict[bytes, Any]:
     """Every schema of a run, by its CRC-64-AVRO fingerprint."""
     found = {}
     for file in resources.files("driftline.schemas").joinpath("avsc").iterdir():
+        if not file.name.endswith(".avsc"):
+            continue
         schema = json.loads(file.read_text())
         canonical = to_parsing_canonical_form(schema)
         found[bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))] = parse_schema(schema)

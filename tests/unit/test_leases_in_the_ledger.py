@@ -7,11 +7,14 @@ import pytest
 
 from driftline.broker.port import Record
 from driftline.cli.tables import status_lines
+from driftline.consumers.decisions import _rejection
+from driftline.consumers.evidence import Evidence
+from driftline.consumers.rejection_reasons import reason_word
 from driftline.consumers.run_state import RunState
 from driftline.consumers.verification_ledger import LedgerProof
 from driftline.errors import IntegrityError
 from driftline.schemas.data_config import DataConfig
-from driftline.schemas.records import Grant, GroupId, Lease, Membership, Rejection, Removal, SampleRange, Use
+from driftline.schemas.records import Grant, GroupId, Lease, Membership, Rejection, Removal, SampleRange, Skip, Use
 from driftline.training.ledger_words import ledger_words
 from driftline.training.live import Live
 from driftline.training.status import build_status
@@ -103,6 +106,43 @@ def test_a_rejected_contribution_leaves_its_samples_with_its_worker_unless_they_
     assert fold(ledger).leases.held(G1) == (places(2, 5),)
     ledger.add(Rejection, group=G1, clock=3, reason="not finite", burned=(places(2, 3),))
     assert fold(ledger).leases.held(G1) == (places(3, 5),)
+
+
+def skip(state: RunState, clock: int, *samples: SampleRange) -> Skip:
+    return Skip(
+        run=UUID,
+        group=G1,
+        clock=clock,
+        base_version=1,
+        base_head=state.heads[1],
+        cursor=0,
+        reason="overflow",
+        samples=samples,
+    )
+
+
+def test_a_clock_that_claims_what_another_one_has_read_waits_for_it_and_is_then_refused(ledger: Ledger) -> None:
+    """No version may use a sample twice, whatever a worker says."""
+    state = fold(ledger)
+    evidence = Evidence(state)
+    evidence.hear(skip(state, 2, places(2, 4)), 0)
+    evidence.hear(skip(state, 3, places(3, 5)), 0)
+    assert evidence.pending(G1) == [2]
+    ledger.version(2, read(G1, 2, places(2, 4), kind="skip"))
+    state.read(len(ledger.values) - 1, ledger.values[-1])
+    evidence.forget_settled()
+    assert evidence.refusal((G1, 3)) == "its samples 3…4 of epoch 0 are not leased to it"
+    assert reason_word(evidence.refusal((G1, 3))) == "samples"
+    decided = _rejection(state, evidence, 0)
+    assert decided is not None
+    assert (decided.clock, decided.burned) == (3, ())
+
+
+def test_samples_in_no_order_are_not_even_heard(ledger: Ledger) -> None:
+    state = fold(ledger)
+    evidence = Evidence(state)
+    evidence.hear(skip(state, 2, places(4, 5), places(2, 3)), 0)
+    assert evidence.counters["events_refused"] == 1
 
 
 def test_people_are_told_what_is_leased_used_and_burned(ledger: Ledger) -> None:
