@@ -7,9 +7,16 @@ that stay longer have moved in. Of a large model that is half as much again as t
 """
 
 import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """GNU's numbers for them, in <malloc.h>."""
+
+TRIM_S = 1.0
+"""Seconds between two times that free memory is given back: an update of a large model takes longer, and to ask for it
+again is next to nothing for a small one."""
 
 _SETTINGS = {
     _ARENA_MAX: 1,
@@ -28,3 +35,25 @@ def tune_allocator() -> bool:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and all(bool(mallopt(name, value)) for name, value in _SETTINGS.items())
+
+
+@contextmanager
+def trimming() -> Iterator[None]:
+    """Give free memory back to the system now and then, also what lies between pieces in use, on a thread of its own.
+
+    Does nothing where the C library is not GNU's.
+    """
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    over = threading.Event()
+
+    def trim() -> None:
+        while malloc_trim is not None and not over.wait(TRIM_S):
+            malloc_trim(ctypes.c_size_t(0))
+
+    thread = threading.Thread(target=trim, name="trim", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -9,7 +9,7 @@ from functools import partial
 
 from driftline.broker.port import Admin, Broker, Start
 from driftline.broker.topics import Stream, check_run_name, topic_name
-from driftline.consumers.allocator import tune_allocator
+from driftline.consumers.allocator import trimming, tune_allocator
 from driftline.consumers.figures import server_samples
 from driftline.consumers.flush_to_zero import require_denormals
 from driftline.consumers.rules import choose_engine
@@ -68,7 +68,8 @@ def serve(
     shell = Shell(broker, run, core, name, SERVER_GROUPS)
     watch(partial(_samples, shell, core))
     try:
-        return shell.run(stop)
+        with trimming():
+            return shell.run(stop)
     finally:
         shell.close()
 

@@ -44,3 +44,29 @@ def test_threads_share_one_pool_of_memory(tmp_path: Path) -> None:
         pools[how] = report.read_text(encoding="ascii").count("<heap nr=")
     assert pools["tuned"] == 1
     assert pools["plain"] > 1
+
+
+HOLES = """
+import time
+from driftline.consumers.allocator import trimming, tune_allocator
+
+def resident_mb():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+assert tune_allocator()
+pieces = [bytes(b"x" * 1_000_000) for _ in range(128)]
+del pieces[::2]  # every hole lies between two pieces in use
+before_mb = resident_mb()
+with trimming():
+    deadline_s = time.monotonic() + 30.0
+    while resident_mb() > before_mb - 50.0:
+        assert time.monotonic() < deadline_s, (before_mb, resident_mb())
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only GNU's C library keeps what is free")
+def test_holes_between_records_go_back_to_the_system() -> None:
+    """The 64 MB that were let go, although nothing at the end of the memory is free."""
+    subprocess.run([sys.executable, "-c", HOLES], check=True, timeout=60)
