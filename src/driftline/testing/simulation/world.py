@@ -44,6 +44,9 @@ REMOVED = "removed"
 TRIMS = 0.8
 """Probability that the deletion of old deltas works; if not, a later one covers it."""
 
+LOOKED_INTO = 0.3
+"""Probability that a newcomer rebuilds the run after a deletion; at the end of a seed, always."""
+
 REJOINS = 0.8
 """Probability that somebody starts a removed worker again before the faults are over."""
 
@@ -280,7 +283,8 @@ class World:
         if self.rng.random() < TRIMS:
             place = (trim.stream, trim.partition)
             self.log.trim(place, trim.before)
-            require_rebuilds(self.log, self.promises)
+            if self.rng.random() < LOOKED_INTO:
+                require_rebuilds(self.log, self.promises)
 
     def _finish(self, actor: Actor, finish: Finish) -> None:
         actor.done = True
