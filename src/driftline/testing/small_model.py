@@ -21,7 +21,9 @@ LAYOUT = Layout(
 )
 
 
-def small_run(name: str = "small", *, steps: int = 3, servers: int = 2, snapshot_every: int = 100) -> StillRun:
+def small_run(
+    name: str = "small", *, steps: int = 3, servers: int = 2, snapshot_every: int = 100, retain: str = "all"
+) -> StillRun:
     """Return a run of two workers that has not begun."""
     config = RunConfig(
         name=name,
@@ -30,6 +32,7 @@ def small_run(name: str = "small", *, steps: int = 3, servers: int = 2, snapshot
         partitions=PARTITIONS,
         rule=RuleConfig(name="sgd", groups=({"lr": 0.5},)),
         snapshot_every=snapshot_every,
+        retain=retain,
     )
     masters = np.linspace(-1.0, 1.0, LAYOUT.elements, dtype=np.float32)
     offer = Offer(config=config, layout=LAYOUT, masters=masters)

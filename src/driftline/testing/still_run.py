@@ -30,6 +30,7 @@ from driftline.schemas.effects import (
     Sent,
     StopReading,
     Timer,
+    Trim,
 )
 from driftline.training.evaluator import EvaluatorSession
 from driftline.training.session import WorkerSession
@@ -124,6 +125,7 @@ class _Member:
         self._run = run
         self._reader = broker.reader()
         self._producer = broker.producer()
+        self._admin = broker.admin()
         self._sent: deque[Sent] = deque()
         self.perform(core.begin())
 
@@ -165,6 +167,8 @@ class _Member:
                     for index, partition in enumerate(effect.partitions):
                         begin = effect.begin[index] if effect.begin else Start.BEGINNING
                         self._reader.read(topic_name(self._run, Stream.DELTAS), partition, begin)
+                case Trim():
+                    self._admin.trim(topic_name(self._run, effect.stream), {effect.partition: effect.before})
                 case Finish():
                     self.finished = True
 
