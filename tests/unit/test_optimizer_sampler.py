@@ -11,10 +11,13 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
 import driftline
+from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.run_state import RunState
 from driftline.errors import ConfigError, RunRefused, UsageError
+from driftline.schemas.codec import encode
+from driftline.schemas.records import Leave
 from driftline.training.data import epoch_order
-from tests.unit.scripted import House, house, line, loss_of, together
+from tests.unit.scripted import RUN, House, house, line, loss_of, together
 
 SAMPLES, BATCH = 50, 4
 
@@ -193,6 +196,41 @@ def test_a_worker_that_leaves_leaves_its_samples_to_the_others(home: House) -> N
     assert len(bob.steps) == 2
     assert used(state) == {"ada": ada.steps, "bob": bob.steps}
     assert times_used(state) == dict.fromkeys(range(SAMPLES), 1)
+
+
+def dismiss(home: House, worker: str) -> None:
+    """Let the coordinator believe that a worker has said goodbye."""
+    state = home.ledger()
+    group = state.worker_group(worker)
+    assert group is not None
+    assert state.start is not None
+    gone = Leave(run=state.start.run, worker=worker, incarnation=group.incarnation, reason="dismissed")
+    producer = home.broker.producer()
+    producer.send(topic_name(RUN, Stream.EVENTS), 0, encode(gone))
+    producer.close()
+
+
+@pytest.mark.parametrize("loaders", [0, 2])
+def test_a_worker_that_was_removed_meanwhile_uses_nothing_up_that_it_has_lost(home: House, loaders: int) -> None:
+    """Its loader has read ahead what is leased to somebody else by now; the script goes on as a new member."""
+    settings = {"workers": 2, "epochs": 2, "mode": "async"}
+    ada, bob = (Script(home, name, settings, {"num_workers": loaders}) for name in ("ada", "bob"))
+
+    def removed_in_between() -> None:
+        model = line()
+        with ada.open(model) as opt:
+            loader = ada.load(opt)
+            for made in ada.once(model, opt, loader):
+                if made == 2:
+                    dismiss(home, "ada")
+            while not opt.done:
+                list(ada.once(model, opt, loader))
+
+    together(removed_in_between, bob.run)
+    state = home.ledger()
+    assert "left" in state.removed.values()
+    assert times_used(state) == dict.fromkeys(range(SAMPLES), 2)
+    assert (state.leases.consumed, state.leases.burned) == (2 * SAMPLES, 0)
 
 
 def test_a_step_whose_gradients_are_not_finite_burns_its_samples(home: House) -> None:
