@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from driftline.broker.port import Admin, Broker
 from driftline.errors import BrokerError
+from driftline.schemas.effects import AskEnds
 
 log = logging.getLogger(__name__)
 
@@ -16,22 +17,22 @@ class Errands:
     """Runs errands one after the other on a thread of its own, which begins with the first.
 
     Attributes:
-        answers: topic and partition → the next offset to be written, as it was after the question; an empty mapping
-            if Kafka could not be asked.
+        answers: the question, and partition → the next offset to be written, as it was after the question; an empty
+            mapping if Kafka could not be asked.
         trims: deletions of records that worked (``done``), and that did not (``failed``).
     """
 
     def __init__(self, broker: Broker) -> None:
-        self.answers: deque[tuple[str, Mapping[int, int]]] = deque()
+        self.answers: deque[tuple[AskEnds, Mapping[int, int]]] = deque()
         self.trims: Counter[str] = Counter()
         self._broker = broker
         self._errands: queue.SimpleQueue[Callable[[Admin], None] | None] = queue.SimpleQueue()
         self._trimmed: dict[tuple[str, int], int] = {}
         self._thread: threading.Thread | None = None
 
-    def ask_ends(self, topic: str) -> None:
+    def ask_ends(self, question: AskEnds, topic: str) -> None:
         """Ask where the partitions of a topic end; there is an answer to every question, in the end."""
-        self._run_later(lambda admin: self._look_up(admin, topic))
+        self._run_later(lambda admin: self._look_up(admin, question, topic))
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         """Delete the records of a partition before an offset. If that fails, a later one covers it."""
@@ -55,13 +56,13 @@ class Errands:
         finally:
             admin.close()
 
-    def _look_up(self, admin: Admin, topic: str) -> None:
+    def _look_up(self, admin: Admin, question: AskEnds, topic: str) -> None:
         try:
             bounds = admin.bounds(topic)
         except BrokerError as error:
             log.info("where %s ends cannot be looked up: %s", topic, error)
             bounds = {}
-        self.answers.append((topic, {partition: one.end for partition, one in bounds.items()}))
+        self.answers.append((question, {partition: one.end for partition, one in bounds.items()}))
 
     def _trim(self, admin: Admin, topic: str, partition: int, before: int) -> None:
         if before <= self._trimmed.get((topic, partition), 0):

@@ -101,6 +101,7 @@ class RunState:
         self.first_names: tuple[str, ...] = ()
         self.versions: dict[int, Version] = {}
         self.used_at: dict[tuple[GroupId, int], int] = {}
+        self.deltas_end: dict[int, int] = {}
         self.last_publish = 0
         self.publish_points: set[int] = {0}
         self.states: dict[int, StateDigest] = {}
@@ -205,6 +206,7 @@ class RunState:
         self.versions[record.version] = record
         self.heads[record.version] = self.chain.head
         self._raise_slowest()
+        self._raise_end(record.positions)
         self.totals.published += record.publish
         if record.publish:
             self.publish_points.add(record.version)
@@ -239,6 +241,7 @@ class RunState:
         if self.config is not None and self.layout is not None:
             _refuse(offset, record, contradictions.in_checkpoint(record, self.config, self.layout))
         self.superseded, self.checkpoint = self.checkpoint, record
+        self._raise_end(record.floors)
 
     def _raise_slowest(self) -> None:
         """Groups that the clock rule no longer waits for do not fall further behind."""
@@ -246,6 +249,11 @@ class RunState:
         if floor is not None:
             for group in self.groups.values():
                 group.settled_pace = max(group.settled_pace, floor)
+
+    def _raise_end(self, positions: Iterable[int]) -> None:
+        """Note offsets up to which the deltas were written; -1 for a partition of which nothing is said."""
+        for partition, position in enumerate(positions):
+            self.deltas_end[partition] = max(position, self.deltas_end.get(partition, 0))
 
     def _settle(self, offset: int, group_id: GroupId, clock: int) -> None:
         group = self.groups.get(group_id)

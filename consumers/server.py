@@ -7,6 +7,7 @@ from itertools import chain
 
 from driftline.broker.topics import Stream
 from driftline.consumers.coordinator import Coordinator
+from driftline.consumers.known_ends import OWNER
 from driftline.consumers.run_state import RunState
 from driftline.consumers.shard_server import ShardServer
 from driftline.errors import IntegrityError, Undecodable
@@ -112,6 +113,8 @@ class Server:
                 return self.shards.on_deltas_lost(event)
             case EndsKnown(Stream.LEDGER):
                 return self.shards.on_ledger_end(event.ends.get(0))
+            case EndsKnown() if event.asker == OWNER:
+                return self.shards.on_deltas_end(event.ends)
             case EndsKnown():
                 return self.coordinator.on_ends(event)
             case Timer():
@@ -137,7 +140,7 @@ class Server:
             return self.shards.on_ledger_caught_up()
         if event.stream is Stream.SNAPSHOTS:
             return self.shards.on_snapshots_caught_up(event)
-        return []
+        return self.shards.on_deltas_caught_up(event) if event.stream is Stream.DELTAS else []
 
     def _send_failed(self, event: SendFailed) -> list[Effect]:
         self.counters["sends_failed"] += 1

@@ -5,10 +5,11 @@ up before the ledger has been read to where it ended after that was found.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from driftline.broker.topics import Stream
+from driftline.consumers.known_ends import KnownEnds
 from driftline.consumers.owned import OwnedPartition
 from driftline.consumers.restoring import Restoring
 from driftline.consumers.run_state import RunState
@@ -41,6 +42,7 @@ class ShardOwner:
         self._caught_up = False
         self._waiting: set[int] = set()
         self._lost: dict[int, int] = {}
+        self._known_ends = KnownEnds(state)
         self._snapshots = Snapshotting(name, incarnation, state)
         self.owned: dict[int, OwnedPartition] = {}
         self.counters: Counter[str] = Counter()
@@ -58,6 +60,7 @@ class ShardOwner:
         self._waiting -= gone
         self._lost = {partition: begin for partition, begin in self._lost.items() if partition not in gone}
         self.owned = {partition: owned for partition, owned in self.owned.items() if partition not in gone}
+        self._known_ends.forget(gone)
         self._snapshots.forget(gone)
         return [StopReading(Stream.SNAPSHOTS, partition) for partition in sorted(gone)]
 
@@ -151,6 +154,18 @@ class ShardOwner:
             return []
         self._lost[lost.partition] = lost.begin
         return self._go_on_without() or [AskEnds(Stream.LEDGER)]
+
+    def on_deltas_caught_up(self, reached: CaughtUp) -> list[Effect]:
+        """The deltas of a partition were read to their end, which must be behind all that the ledger knows."""
+        return (
+            self._known_ends.on_read_to_end(reached.partition, reached.offset)
+            if reached.partition in self.owned
+            else []
+        )
+
+    def on_deltas_end(self, ends: Mapping[int, int]) -> list[Effect]:
+        """Where the deltas ended after we asked; empty if nobody could say."""
+        return self._known_ends.on_ends(ends)
 
     def _go_on_without(self) -> list[Effect]:
         """Rebuild the partitions whose lost deltas a checkpoint makes needless."""

@@ -146,8 +146,8 @@ class Shell:
             while self._outcomes:
                 self._feed(self._outcomes.popleft())
             while self._errands.answers:
-                topic, ends = self._errands.answers.popleft()
-                self._feed(EndsKnown(_stream(topic), ends))
+                question, ends = self._errands.answers.popleft()
+                self._feed(EndsKnown(question.stream, ends, question.asker))
             now_s = time.monotonic()
             if now_s >= self._next_timer_s:
                 self._next_timer_s = now_s + TIMER_S
@@ -240,7 +240,7 @@ class Shell:
                 case ResumeDeltas():
                     self._groups[Stream.DELTAS].resume(effect.partitions, effect.begin)
                 case AskEnds(stream):
-                    self._errands.ask_ends(topic_name(self._run, stream))
+                    self._errands.ask_ends(effect, topic_name(self._run, stream))
                 case Trim(stream, partition, before):
                     self._errands.trim(topic_name(self._run, stream), partition, before)
                 case Finish():

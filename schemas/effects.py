@@ -92,10 +92,14 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class EndsKnown:
-    """Partition → the next offset to be written, as it was after `AskEnds`; empty if nobody could say."""
+    """Partition → the next offset to be written, as it was after `AskEnds`; empty if nobody could say.
+
+    ``asker``: as in the question.
+    """
 
     stream: Stream
     ends: Mapping[int, int]
+    asker: str = ""
 
 
 Input: TypeAlias = (
@@ -149,9 +153,13 @@ class ResumeDeltas:
 
 @dataclass(frozen=True, slots=True)
 class AskEnds:
-    """Look up where the partitions of a stream end now; `EndsKnown` answers."""
+    """Look up where the partitions of a stream end now; `EndsKnown` answers.
+
+    ``asker``: who wants to know, where several parts of a process ask: an answer to an earlier question is too old.
+    """
 
     stream: Stream
+    asker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
+from driftline.broker.topics import Stream
 from driftline.consumers.errands import Errands
 from driftline.consumers.evidence import Evidence
+from driftline.consumers.known_ends import OWNER
 from driftline.consumers.run_state import RunState
+from driftline.schemas.effects import AskEnds
 from driftline.schemas.records import NO_HASH, Contribution
 from tests.unit.told_run import CONFIG, G1, UUID, Ledger, server
 
@@ -116,10 +119,11 @@ def test_every_question_is_answered() -> None:
     broker.admin().create([TopicSpec("there", 2)])
     broker.producer().send("there", 1, b"x")
     ends = Errands(broker)
-    for topic in ("there", "nowhere", "there"):
-        ends.ask_ends(topic)
+    one, other = AskEnds(Stream.DELTAS), AskEnds(Stream.DELTAS, OWNER)
+    for question, topic in ((one, "there"), (one, "nowhere"), (other, "there")):
+        ends.ask_ends(question, topic)
     deadline_s = time.monotonic() + 30
     while len(ends.answers) < 3 and time.monotonic() < deadline_s:
         time.sleep(0.01)
-    assert list(ends.answers) == [("there", {0: 0, 1: 1}), ("nowhere", {}), ("there", {0: 0, 1: 1})]
+    assert list(ends.answers) == [(one, {0: 0, 1: 1}), (one, {}), (other, {0: 0, 1: 1})]
     ends.close()

@@ -260,9 +260,9 @@ class World:
                     actor.cursors.pop((effect.stream, effect.partition), None)
                 case ResumeDeltas():
                     self._resume(actor, effect)
-                case AskEnds(stream):
+                case AskEnds(stream, asker):
                     ends = {place[1]: end for place, end in self.log.ends.items() if place[0] is stream}
-                    actor.inbox.append(EndsKnown(stream, ends))
+                    actor.inbox.append(EndsKnown(stream, ends, asker))
                 case Trim():
                     self._trim(effect)
                 case Finish():
