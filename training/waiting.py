@@ -32,6 +32,8 @@ def waited_for(state: RunState, live: Live, version_ms: int) -> Mapping[str, tup
         member = heard[group.worker]
         if member is None or member.left or member.seen_ms < version_ms:
             found[group.worker] = None
+        elif _has_no_samples(state, group):
+            found[group.worker] = _holders(state) or (SERVERS,)
         elif _may_start(state, group, member) or _is_over(state, paces[group.worker]):
             found[group.worker] = ()
         else:
@@ -52,6 +54,17 @@ def _is_over(state: RunState, pace: int) -> bool:
     config = state.config
     by_pace = config is not None and config.consistency.closes_by_clock and config.is_last(pace)
     return by_pace or state.is_finished
+
+
+def _has_no_samples(state: RunState, group: Group) -> bool:
+    """Whether a worker waits for samples that others hold; by the clock rule it skips instead."""
+    config, leases = state.config, state.leases
+    by_clock = config is not None and config.consistency.closes_by_clock
+    return leases.is_on and not by_clock and not leases.is_due(group.id) and not leases.held(group.id)
+
+
+def _holders(state: RunState) -> tuple[str, ...]:
+    return tuple(sorted(group.worker for group in state.groups.values() if state.leases.held(group.id)))
 
 
 def _slower(paces: Mapping[str, int], worker: str) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from driftline.consumers.rejection_reasons import reason_word
 from driftline.consumers.run_state import RunState
 from driftline.consumers.verification_ledger import LedgerProof
 from driftline.errors import IntegrityError
+from driftline.schemas.codec import encode
+from driftline.schemas.consistency import Consistency
 from driftline.schemas.data_config import DataConfig
 from driftline.schemas.records import Grant, GroupId, Lease, Membership, Rejection, Removal, SampleRange, Skip, Use
 from driftline.training.ledger_words import ledger_words
@@ -20,7 +22,8 @@ from driftline.training.live import Live
 from driftline.training.status import build_status
 from driftline.training.story import Story
 from driftline.training.version_view import view_version
-from tests.unit.told_run import CONFIG, G1, G2, UUID, Ledger, use
+from driftline.training.waiting import waited_for
+from tests.unit.told_run import CONFIG, FIRST, G1, G2, SECOND, UUID, Ledger, beat, use
 
 DATA = DataConfig(samples=10, batch_size=2, block=4, epochs=1)
 
@@ -157,6 +160,19 @@ def test_people_are_told_what_is_leased_used_and_burned(ledger: Ledger) -> None:
     seen = build_status("told", story.state, Live(UUID))
     assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (0, 1, 2, 3)
     assert any("32; 0 of 1 epochs used up, 3 burned" in line for line in status_lines(seen))
+
+
+def test_a_worker_without_samples_waits_for_those_that_hold_some() -> None:
+    """In modes that count; by the clock rule it skips, and waits for whom the others wait."""
+    by_count = Consistency(mode="async", buffer=1, weighting="inverse")
+    for bounds, waited in ((by_count, ("worker-2",)), (Consistency(), ())):
+        ledger = Ledger(replace(CONFIG, steps=0, data=DATA, consistency=bounds)).start()
+        lease(ledger, (G1, places(0, 5)), (G2, places(5, 10)))
+        ledger.version(1, read(G1, 1, places(0, 5)), read(G2, 1, places(5, 6)))
+        live = Live(UUID)
+        for worker, incarnation in (("worker-1", FIRST), ("worker-2", SECOND)):
+            live.read(encode(beat(worker, incarnation, clock=1)), 10)
+        assert waited_for(fold(ledger), live, 5) == {"worker-1": waited, "worker-2": ()}
 
 
 def test_a_run_that_leases_nothing_says_nothing_of_epochs() -> None:

@@ -98,6 +98,8 @@ def _head(seen: TopView, quiet_s: float) -> list[Text]:
     first.append(status.run, style="bold").append("  ").append(status.state, style=_STATES.get(status.state, "yellow"))
     steps = f"/{status.steps}" if status.steps else ""
     first.append(f"  version {status.version}{steps}")
+    if status.epochs is not None and status.epoch is not None:
+        first.append(f"  epoch {min(status.epoch + 1, status.epochs)}/{status.epochs}")
     if seen.versions_per_s is not None:
         first.append(f"  {seen.versions_per_s:.3g} versions/s")
     if status.loss is not None:
