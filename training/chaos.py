@@ -37,6 +37,7 @@ class Disturbance:
 
     Attributes:
         version: that the ledger had when it happened; None if it has not.
+        at_s: when it happened, by the monotonic clock.
         hit: names of the processes that it happened to.
         undone_s: seconds from the fault to the moment at which it was undone; None if it was not.
         failure: why it could not be undone.
@@ -44,6 +45,7 @@ class Disturbance:
 
     fault: Fault
     version: int | None = None
+    at_s: float | None = None
     hit: tuple[str, ...] = ()
     undone_s: float | None = None
     failure: str = ""
@@ -139,24 +141,27 @@ class Chaos:
         try:
             while waiting and not self._stop.is_set() and not watch.head.ended:
                 watch.look(LOOK_S)
-                while waiting and watch.head.version >= waiting[0].fault.version:
-                    self._happen(waiting.pop(0), watch.head)
+                due = [one for one in waiting if watch.head.version >= one.fault.version]
+                del waiting[: len(due)]
+                # All are found before any is disturbed: a dead leader cannot be asked who the controller is.
+                for one, victims in [(one, self._find(one.fault, watch.head)) for one in due]:
+                    self._happen(one, victims, watch.head.version)
         except BrokerError as error:
             self._say(f"no more faults: {error}")
         finally:
             watch.close()
 
-    def _happen(self, one: Disturbance, head: LedgerHead) -> None:
-        victims = self._find(one.fault, head)
+    def _happen(self, one: Disturbance, victims: _Victims, version: int) -> None:
         number, began_s = SIGNALS[one.fault.action], time.monotonic()
-        hit = [child.name for child in victims.children]
+        victims.children = [child for child in victims.children if child.code is None and not child.disturbed]
         for child in victims.children:
             child.disturbed = one.fault.action is not Action.PAUSE
             child.process.send_signal(number)
         if self._nodes is not None:
-            hit += [name for name in victims.nodes if self._nodes.signal(name, number)]
-        one.version, one.hit = head.version, tuple(hit)
-        log.info("%s at version %d: %s", one.fault, head.version, ", ".join(hit))
+            victims.nodes = [name for name in victims.nodes if self._nodes.signal(name, number)]
+        hit = (*(child.name for child in victims.children), *victims.nodes)
+        one.version, one.at_s, one.hit = version, began_s, hit
+        log.info("%s at version %d: %s", one.fault, version, ", ".join(hit))
         self._say(f"{one.fault}: {', '.join(hit) or 'nobody is there'}")
         if one.fault.action is Action.PAUSE:
             self._paused += victims.children

@@ -1,6 +1,7 @@
 """One seed from beginning to end."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from driftline.schemas.consistency import Consistency
@@ -13,6 +14,8 @@ from driftline.testing.simulation.reference_ledger import Violation, require
 from driftline.testing.simulation.scenario import Fault, Scenario, scenario
 from driftline.testing.simulation.scheduler import Scheduler
 from driftline.testing.simulation.world import World
+
+MakeWorld = Callable[[Scenario, Cores], World]
 
 NOT_WHOLE = "not whole"
 """How the reason of a rejection begins when receipts did not come."""
@@ -61,13 +64,13 @@ class Report:
     same_bits: bool
 
 
-def simulate(plan: Scenario | int, cores: Cores | None = None) -> Report:
-    """Run a scenario, or that of a seed.
+def simulate(plan: Scenario | int, cores: Cores | None = None, make: MakeWorld = World) -> Report:
+    """Run a scenario, or that of a seed, in the world that ``make`` makes.
 
     Raises:
         SimulationFailure: an invariant does not hold.
     """
-    world = World(scenario(plan) if isinstance(plan, int) else plan, cores or Cores())
+    world = make(scenario(plan) if isinstance(plan, int) else plan, cores or Cores())
     try:
         _run(world)
         return _report(world)

@@ -181,7 +181,8 @@ class World:
         """Hand an input to a process, carry out what follows, and check."""
         self.note(what, actor.label, _describe(event))
         self._carry(actor, actor.core.on(event))
-        check_actor(actor, self.promises)
+        if actor.alive:
+            check_actor(actor, self.promises)
 
     # -- computing ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,184 @@
+"""One run of real processes, with faults: from the first process to what its log says."""
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from driftline.broker.embedded import EmbeddedBroker
+from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.errors import DriftlineError
+from driftline.testing.kills.acknowledged import read_notes
+from driftline.testing.kills.claims import Told, broken_claims, read_told
+from driftline.testing.kills.job import PARTITIONS, SAMPLES, SERVERS, WORKERS, Job
+from driftline.testing.kills.worker import notes_of
+from driftline.testing.simulation.quadratic import expected_digest
+from driftline.training.chaos import Chaos, Disturbance
+from driftline.training.chaos_nodes import Nodes
+from driftline.training.faults import Fault
+from driftline.training.ledger_watch import LedgerWatch
+from driftline.training.processes import Child, Children
+from driftline.training.reading import until_end
+from driftline.training.verifying import verify_run
+
+HUNG_S: Final = 120.0
+"""A run that makes no version for so long hangs."""
+
+KAFKA_S: Final = "120"
+"""Seconds in which a server that starts must find its Kafka, which may be dead as well."""
+
+END_WAIT_S: Final = 60.0
+LOOK_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        told: what its ledger says.
+        digest: of the last version's state, as the ledger records it; empty if it does not.
+        broken: promises that are not kept; empty if all is well.
+        disturbances: what happened.
+        gaps_s: fault → seconds from it to the next version.
+        acknowledged: contributions that were.
+    """
+
+    told: Told
+    digest: str = ""
+    broken: list[str] = field(default_factory=list)
+    disturbances: list[Disturbance] = field(default_factory=list)
+    gaps_s: list[float] = field(default_factory=list)
+    acknowledged: int = 0
+    seconds: float = 0.0
+
+    @property
+    def hits(self) -> int:
+        """How many processes faults happened to."""
+        return sum(len(one.hit) for one in self.disturbances)
+
+
+class Play:
+    """One run on a broker that runs.
+
+    Args:
+        embedded: the broker, started, and used by nobody else.
+        job: the run; no run of its name may be there.
+        faults: what happens.
+        folder: for logs and notes; emptied.
+        same_bits: whether the end must be that of the undisturbed run, to the bit.
+    """
+
+    def __init__(
+        self, embedded: EmbeddedBroker, job: Job, faults: tuple[Fault, ...], folder: Path, *, same_bits: bool
+    ) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        self._job, self._folder, self._same_bits = job, folder, same_bits
+        self._bootstrap = embedded.bootstrap_servers
+        self._broker = KafkaBroker(KafkaSettings(self._bootstrap))
+        self._children = Children(folder)
+        self._said: list[str] = []
+        self._chaos = Chaos(
+            self._broker, job.run, faults, children=self._children, start=self._start,
+            nodes=Nodes(embedded, self._broker, job.run), say=self._said.append,
+        )  # fmt: skip
+
+    def run(self) -> Outcome:
+        """Run it to its end, whatever happens, and hold it against what must be true."""
+        began_s = time.monotonic()
+        admin = self._broker.admin()
+        admin.create(run_topics(self._job.run, PARTITIONS))
+        admin.close()
+        broken: list[str] = []
+        try:
+            for name in (*SERVERS, *WORKERS):
+                self._start(name, name.partition("-")[0])
+            if self._chaos.disturbances:
+                self._chaos.begin()
+            moments = self._follow(broken)
+            self._chaos.end()
+            self._wait_for_ends(broken)
+        finally:
+            self._chaos.end()
+            self._children.end((("worker", 2.0), ("server", 4.0)))
+        outcome = self._judge(broken)
+        outcome.gaps_s = _gaps(outcome.disturbances, moments)
+        outcome.seconds = time.monotonic() - began_s
+        return outcome
+
+    def _start(self, name: str, role: str) -> Child:
+        python = [sys.executable, "-m"]
+        if role == "server":
+            where = ["--bootstrap-servers", self._bootstrap, "--connect-timeout", KAFKA_S, "--stop-with-stdin"]
+            return self._children.start(
+                name, role, [*python, "driftline", "-v", "server", self._job.run, "--name", name, *where]
+            )
+        words = [self._job.to_json(), name, self._bootstrap, str(self._folder)]
+        return self._children.start(name, role, [*python, "driftline.testing.kills.worker", *words])
+
+    def _follow(self, broken: list[str]) -> dict[int, float]:
+        """Wait for the end of the run; return when each version was seen."""
+        watch = LedgerWatch(self._broker, self._job.run)
+        moments: dict[int, float] = {}
+        moved_s = time.monotonic()
+        try:
+            while not watch.head.ended:
+                if watch.look(LOOK_S) and watch.head.version not in moments:
+                    moments[watch.head.version] = moved_s = time.monotonic()
+                if time.monotonic() - moved_s > HUNG_S:
+                    broken.append(f"hangs at version {watch.head.version}: no other one for {HUNG_S:.0f} s")
+                    break
+        finally:
+            watch.close()
+        return moments
+
+    def _wait_for_ends(self, broken: list[str]) -> None:
+        if broken:
+            return
+        if not self._children.wait(END_WAIT_S):
+            broken.append(f"still running after the end: {[one.name for one in self._children.living()]}")
+        broken += [
+            f"{child.name} {child.ending()}; its log is {child.log}:\n{child.tail(8)}"
+            for child in self._children.all
+            if child.code and not child.disturbed
+        ]
+
+    def _judge(self, broken: list[str]) -> Outcome:
+        ledger = until_end(self._broker, topic_name(self._job.run, Stream.LEDGER), 0, 0, None)
+        told = read_told(record.value for record in ledger)
+        noted = read_notes([notes_of(self._folder, name) for name in WORKERS])
+        broken += broken_claims(told, noted, samples=SAMPLES, epochs=self._job.epochs)
+        broken += self._proof()
+        digest = _last_digest(told)
+        if told.end is None or told.end.failure:
+            broken.append(f"the run did not end well: {told.end}")
+        broken += [f"{one.fault}: {one.failure}" for one in self._chaos.disturbances if one.failure]
+        if self._same_bits:
+            right = expected_digest(self._job.problem(), WORKERS, told.version).hex()
+            if digest != right:
+                broken.append(f"version {told.version} has digest {digest[:16]}, undisturbed it has {right[:16]}")
+        return Outcome(told, digest, broken, self._chaos.disturbances, acknowledged=len(noted.acknowledged))
+
+    def _proof(self) -> list[str]:
+        try:
+            report = verify_run(self._broker, self._job.run)
+        except DriftlineError as error:
+            return [f"verify fails: {error}"]
+        return [] if report.is_proven else [f"verify does not prove it: {report.first_bad or report}"]
+
+
+def _last_digest(told: Told) -> str:
+    return told.states.get(told.version, "")
+
+
+def _gaps(disturbances: list[Disturbance], moments: dict[int, float]) -> list[float]:
+    """Return, of each fault, the seconds from it to the next version."""
+    gaps = []
+    for one in disturbances:
+        later = [at for version, at in moments.items() if one.version is not None and version > one.version]
+        if one.at_s is not None and later:
+            gaps.append(min(at for at in later) - one.at_s)
+    return gaps

@@ -1,0 +1,167 @@
+"""Simulated runs in which a process dies at a chosen point, and how often that has happened.
+
+``python -m driftline.testing.simulation.dying`` lets processes die at every point, and prints the counts.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from driftline.schemas.effects import Effect, Finish, Input
+from driftline.testing.simulation.actors import Actor, Cores
+from driftline.testing.simulation.fault_points import (
+    FaultPoint,
+    When,
+    is_server_point,
+    name_of_effect,
+    name_of_input,
+)
+from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario, seeded
+from driftline.testing.simulation.simulate import Report, simulate
+from driftline.testing.simulation.world import World
+
+DEATHS = 3
+"""At each point, at least."""
+
+MOST_SEEDS = 60
+FIRST_SEED = 1000
+
+TAKEOVERS = (Fault.CRASH_SERVER, Fault.MOVE, Fault.ZOMBIE)
+"""What happens besides, so that the points of a takeover are reached in the middle of runs."""
+
+FREE = frozenset({FaultPoint.PUBLISH_SENT})
+"""Points that are not reached in lock-step, where every version is a publish point."""
+
+
+class DyingWorld(World):
+    """A world in which a process dies at one point, the ``nth`` time that one reaches it; it comes back at once.
+
+    Attributes:
+        deaths: how often a process has died there.
+    """
+
+    def __init__(self, scenario: Scenario, cores: Cores, point: FaultPoint, nth: int) -> None:
+        self.point, self.left, self.deaths = point.value, nth, 0
+        self._input = ""
+        super().__init__(scenario, cores)
+
+    def give(self, actor: Actor, event: Input, what: str) -> None:
+        """Hand an input to a process, which may die of it."""
+        self._input = name_of_input(event)
+        super().give(actor, event, what)
+
+    def _is_here(self, actor: Actor, when: When, what: str) -> bool:
+        """Whether the process dies now."""
+        if self.deaths or actor.kind != self.point.kind or (when, what) != (self.point.when, self.point.what):
+            return False
+        self.left -= 1
+        return self.left == 0
+
+    def _die(self, actor: Actor) -> None:
+        self.deaths += 1
+        self.crash(actor)
+        self.start(actor.kind, actor.name)
+
+    def _carry(self, actor: Actor, effects: Iterable[Effect]) -> None:
+        event, self._input = self._input, ""
+        super()._carry(actor, self._until_death(actor, event, effects))
+        if actor.alive and not actor.done and self._is_here(actor, When.DONE, event):
+            self._die(actor)
+
+    def _until_death(self, actor: Actor, event: str, effects: Iterable[Effect]) -> Iterator[Effect]:
+        """Hand out effects as long as the process lives; each is carried out before the next one is asked for."""
+        if self._is_here(actor, When.READ, event):
+            self._die(actor)
+            return
+        before, seen = "", set[str]()
+        for effect in effects:
+            what = name_of_effect(effect)
+            first = what not in seen
+            seen.add(what)
+            if (first and self._is_here(actor, When.BEFORE, what)) or (
+                what == before and self._is_here(actor, When.BETWEEN, what)
+            ):
+                self._die(actor)
+                return
+            yield effect
+            if not isinstance(effect, Finish) and self._is_here(actor, When.BEHIND, what):
+                self._die(actor)
+                return
+            before = what
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How often processes died at a point.
+
+    Attributes:
+        deaths: in all seeds.
+        seeds: that were run.
+        compared: those of them with a death and with the bits of an undisturbed run compared.
+    """
+
+    point: FaultPoint
+    deaths: int
+    seeds: int
+    compared: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether that shows something."""
+        return self.deaths >= DEATHS and (self.compared > 0 or not has_bits(self.point))
+
+    def __str__(self) -> str:
+        return f"{self.point.name}: {self.deaths} deaths in {self.seeds} seeds, bits compared in {self.compared}"
+
+
+def has_bits(point: FaultPoint) -> bool:
+    """Whether the bits behind a death at a point must be those of the undisturbed run."""
+    return is_server_point(point) and point not in FREE
+
+
+def reach(point: FaultPoint) -> Reached:
+    """Run seeds until processes have died often enough at a point.
+
+    Raises:
+        SimulationFailure: a promise was broken.
+    """
+    found = Reached(point, 0, 0, 0)
+    while not found.is_enough and found.seeds < MOST_SEEDS:
+        report, deaths = play(point, FIRST_SEED + found.seeds)
+        compared = found.compared + bool(deaths and report.same_bits)
+        found = Reached(point, found.deaths + deaths, found.seeds + 1, compared)
+    return found
+
+
+def play(point: FaultPoint, seed: int) -> tuple[Report, int]:
+    """Run one seed; return its report, and how often a process died.
+
+    Raises:
+        SimulationFailure: a promise was broken.
+    """
+    worlds: list[DyingWorld] = []
+
+    def make(plan: Scenario, cores: Cores) -> DyingWorld:
+        worlds.append(DyingWorld(plan, cores, point, seeded((point.name, seed)).choice((1, 1, 2, 3, 5, 8))))
+        return worlds[-1]
+
+    return simulate(plan_of(seed, point), make=make), worlds[0].deaths
+
+
+def plan_of(seed: int, point: FaultPoint) -> Scenario:
+    """Return a scenario of several servers and many snapshots, in which a point can be reached."""
+    rng, plan = seeded(("points", seed)), scenario(seed, faults=TAKEOVERS)
+    every, retain = rng.choice((1, 2, 3)), rng.choice(("all", "checkpoint", "checkpoint"))
+    plan = plan if point in FREE else in_lock_step(plan)
+    return replace(plan, servers=rng.choice((2, 3)), config=replace(plan.config, snapshot_every=every, retain=retain))
+
+
+def main() -> int:
+    """Print the counts of every point; return the exit code."""
+    reached = [reach(point) for point in FaultPoint]
+    sys.stdout.write("".join(f"{one}\n" for one in reached))
+    return 0 if all(one.is_enough for one in reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
