@@ -6,12 +6,16 @@ and is a reason to look.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.run_state import RunState
 from driftline.schemas.effects import AskEnds, Effect, Finish
 
-OWNER = "owner"
+WAY_OUT: Final = "bring its topics back as they were, or begin a run of another name"
+"""What can be done for a run of which something is lost."""
+
+OWNER: Final = "owner"
 """Who asks: the owner of partitions, not the coordinator of the same process."""
 
 
@@ -66,6 +70,5 @@ class KnownEnds:
         run = "" if self._state.config is None else self._state.config.name
         return (
             f"{topic_name(run, Stream.DELTAS)} partition {partition} ends at offset {end}, and the ledger uses deltas "
-            f"up to offset {known}: the topic was deleted, made anew or cut short. Bring it back as it was, or begin a "
-            f"run of another name"
+            f"up to offset {known}: the topic was deleted, made anew or cut short; {WAY_OUT}"
         )

@@ -12,10 +12,12 @@ from driftline.broker.topics import Stream, check_run_name, topic_name
 from driftline.consumers.allocator import trimming, tune_allocator
 from driftline.consumers.figures import server_samples
 from driftline.consumers.flush_to_zero import require_denormals
+from driftline.consumers.known_ends import WAY_OUT
+from driftline.consumers.remains import check_ledger_kept
 from driftline.consumers.rules import choose_engine
 from driftline.consumers.server import Server
 from driftline.consumers.shell import GroupStream, Shell
-from driftline.errors import BrokerUnreachable, RunRefused
+from driftline.errors import BrokerUnreachable, RunRefused, TopicMissing
 from driftline.schemas.effects import Finish
 from driftline.telemetry.metrics import Sample, Watch, nobody_watches
 
@@ -83,13 +85,32 @@ def wait_for_run(broker: Broker, run: str, *, stop: threading.Event, patience_s:
     """Wait until all topics of a run exist; return False if ``stop`` was set first.
 
     Raises:
-        RunRefused: not there within ``patience_s``.
+        RunRefused: not there within ``patience_s``, or what is left of a run whose ledger was lost.
     """
     admin = broker.admin()
     try:
-        return _look_for_topics(admin, run, stop, patience_s)
+        there = _look_for_topics(admin, run, stop, patience_s)
     finally:
         admin.close()
+    while there and not stop.is_set():
+        if _is_kept(broker, run):
+            return True
+        stop.wait(LOOK_S)
+    return False
+
+
+def _is_kept(broker: Broker, run: str) -> bool:
+    """Whether the run's ledger is known to be as it was; not while Kafka is away or still making the topics.
+
+    Raises:
+        RunRefused: it is not.
+    """
+    try:
+        check_ledger_kept(broker, run)
+    except (BrokerUnreachable, TopicMissing) as error:
+        log.warning("%s", error)
+        return False
+    return True
 
 
 def _existing(admin: Admin, wanted: set[str]) -> set[str]:
@@ -108,15 +129,24 @@ def _look_for_topics(admin: Admin, run: str, stop: threading.Event, patience_s: 
     wanted = {topic_name(run, stream) for stream in Stream}
     started_s = said_s = time.monotonic()
     while not stop.is_set():
-        if wanted <= _existing(admin, wanted):
+        existing = _existing(admin, wanted)
+        if wanted <= existing:
             return True
         now_s = time.monotonic()
         if now_s - started_s > patience_s:
-            raise RunRefused(
-                f"run {run!r} does not exist after {patience_s:.0f} s; a worker creates it: driftline worker"
-            )
+            raise RunRefused(_still_missing(run, wanted - existing, patience_s, is_begun=bool(existing)))
         if now_s - said_s > max(SAY_S, (said_s - started_s) / 2):  # less and less often: it may take all night
             said_s = now_s
-            log.info("waiting for run %r: its topics are created by the first worker", run)
+            some = f"{', '.join(sorted(wanted - existing))} is not there" if existing else "the first worker makes them"
+            log.info("waiting for the topics of run %r: %s", run, some)
         stop.wait(LOOK_S)
     return False
+
+
+def _still_missing(run: str, missing: set[str], patience_s: float, *, is_begun: bool) -> str:
+    if not is_begun:
+        return f"run {run!r} does not exist after {patience_s:.0f} s; a worker creates it: driftline worker"
+    return (
+        f"run {run!r} is not whole after {patience_s:.0f} s: {', '.join(sorted(missing))} is not there, other topics "
+        f"of it are. Was it deleted? {WAY_OUT[0].upper()}{WAY_OUT[1:]}"
+    )

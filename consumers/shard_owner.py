@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from driftline.broker.topics import Stream
-from driftline.consumers.known_ends import KnownEnds
+from driftline.broker.topics import Stream, topic_name
+from driftline.consumers.known_ends import WAY_OUT, KnownEnds
 from driftline.consumers.owned import OwnedPartition
 from driftline.consumers.restoring import Restoring
 from driftline.consumers.run_state import RunState
@@ -135,7 +135,7 @@ class ShardOwner:
                 shard, tensor = owned.restoring.missing[0]
                 return (
                     f"version {owned.version} cannot be rebuilt: {tensor} of shard {shard} is not in "
-                    f"{Stream.SNAPSHOTS} partition {owned.partition}"
+                    f"{self._topic(Stream.SNAPSHOTS)} partition {owned.partition}; {WAY_OUT}"
                 )
         return ""
 
@@ -189,7 +189,10 @@ class ShardOwner:
             return [Finish("snapshots are missing", missing)]
         partition, begin = min(self._lost.items())
         failure = (
-            f"{Stream.DELTAS} partition {partition} begins at offset {begin}, and those from {self._floor(partition)} "
-            f"on are needed: something else than this run deletes its records"
+            f"{self._topic(Stream.DELTAS)} partition {partition} begins at offset {begin}, and those from "
+            f"{self._floor(partition)} on are needed: something else than this run deletes its records; {WAY_OUT}"
         )
         return [Finish("deltas are missing", failure)]
+
+    def _topic(self, stream: Stream) -> str:
+        return topic_name("" if self._state.config is None else self._state.config.name, stream)

@@ -15,10 +15,11 @@ from functools import lru_cache
 from typing import Protocol
 
 from driftline.broker.inflow import Failed, Inflow, NotStarted, Pumped, Started, Stopped
-from driftline.broker.port import Assigned, Bounds, Broker, EndReached, PositionLost, Record, Revoked, Start
+from driftline.broker.port import Assigned, Broker, EndReached, PositionLost, Record, Revoked, Start
 from driftline.broker.pump import GroupPump, ReaderPump
 from driftline.broker.topics import Stream, parse_topic, topic_name
 from driftline.consumers.errands import Errands
+from driftline.consumers.known_ends import WAY_OUT
 from driftline.consumers.traffic import READ, WRITTEN, Traffic
 from driftline.errors import BrokerError, TopicMissing
 from driftline.schemas.effects import (
@@ -190,7 +191,9 @@ class Shell:
                 self._restarts[topic, partition] -= 1
             case NotStarted(topic, partition, error):
                 self._restarts[topic, partition] -= 1
-                self._not_started(error)
+                self._not_started(topic, partition, error)
+            case Failed(PositionLost() as lost):
+                self._position_lost(lost)
             case Record() | EndReached() as early if self._restarts[early.topic, early.partition] > 0:
                 self.counters["records_of_earlier_readings"] += 1
             case _:
@@ -210,22 +213,47 @@ class Shell:
                 return PartitionsAssigned(Stream(item.pump), partitions)
             case Revoked(partitions):
                 return PartitionsRevoked(Stream(item.pump), partitions)
-            case Failed(PositionLost(bounds=Bounds() as bounds) as lost) if (
-                item.pump == Stream.DELTAS and lost.position < bounds.begin
-            ):
-                return DeltasLost(lost.partition, lost.position, bounds.begin)
-            case Failed(TopicMissing() as error):
-                raise TopicMissing(f"{error}; run {self._run!r} cannot go on without it: was it deleted?")
             case Failed(error):
-                raise error
+                raise self._explained(error)
         return None
 
-    def _not_started(self, error: Exception) -> None:
-        """A proposal may name partitions that its topics do not have; it is not chosen then, and others are."""
-        if not isinstance(error, TopicMissing):
-            raise error
+    def _not_started(self, topic: str, partition: int, error: Exception) -> None:
+        """Say of snapshots that cannot be there that none are: whoever needs them knows what to do.
+
+        A proposal may name partitions that its topics do not have; it is not chosen then, and others are.
+        """
+        if not isinstance(error, TopicMissing) or _stream(topic) is not Stream.SNAPSHOTS:
+            raise self._explained(error)
         self.counters["topics_missing"] += 1
         log.warning("%s", error)
+        if self._restarts[topic, partition] == 0:
+            self._feed(CaughtUp(Stream.SNAPSHOTS, partition, 0))
+
+    def _position_lost(self, lost: PositionLost) -> None:
+        """Go on behind what was deleted before it was read, where a run can do without it."""
+        stream, bounds = _stream(lost.topic), lost.bounds
+        if bounds is None or lost.position > bounds.end:
+            raise self._explained(lost)
+        if stream is Stream.DELTAS:
+            self._feed(DeltasLost(lost.partition, lost.position, bounds.begin))
+        elif stream is Stream.PARAMETERS:  # newer versions are whole in what is kept
+            log.warning("%s; newer parameters are read instead", lost)
+            self._direct(Read(stream, lost.partition, Start.BEGINNING))
+        elif stream is Stream.EVENTS:  # a new reign has everybody say again what still counts
+            log.warning("%s; the coordinator begins a new reign, to which they are said again", lost)
+            self._feed(PartitionsRevoked(stream, (lost.partition,)))
+            self._groups[stream].resume((lost.partition,), (bounds.begin,))
+            self._feed(PartitionsAssigned(stream, (lost.partition,)))
+        else:
+            raise self._explained(lost)
+
+    def _explained(self, error: Exception) -> Exception:
+        """Say what an error means for the run, and what can be done."""
+        if isinstance(error, TopicMissing):
+            return TopicMissing(f"{error}; run {self._run!r} cannot go on without it: was it deleted?")
+        if isinstance(error, PositionLost):
+            return BrokerError(f"{error}. Run {self._run!r} cannot go on without it: {WAY_OUT}")
+        return error
 
     # -- effects -----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from torch import nn, optim
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.consumers.remains import check_ledger_kept
 from driftline.consumers.run_state import RunState
 from driftline.errors import ConfigError, UsageError
 from driftline.producers.proposal import Offer
@@ -71,6 +72,7 @@ class Offers:
 
         Raises:
             BrokerError: they are there with another number than was chosen, or Kafka does not let us make them.
+            RunRefused: they are what is left of a run whose ledger was lost.
         """
         run = self.settings.run
         deltas = topic_name(run, Stream.DELTAS)
@@ -82,6 +84,7 @@ class Offers:
             admin.create(run_topics(run, self.settings.partitions))
         finally:
             admin.close()
+        check_ledger_kept(broker, run)
 
     def __call__(self, state: RunState) -> Offer:
         """Return what to start the run with, and what it must fit."""

@@ -25,7 +25,7 @@ from driftline.training.drawing import Drawing, Found
 from driftline.training.figures import worker_samples
 from driftline.training.following import read_newest
 from driftline.training.outcome import check_finish
-from driftline.training.reading import read_ledger
+from driftline.training.reading import check_same_run, read_ledger
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
 from driftline.training.wait_share import WaitShare
@@ -172,6 +172,8 @@ class Participation:
             if not self._may_go_on(finish):
                 return None
             self._close_running()
+            if self._session.state.start is not None:
+                check_same_run(self._broker, self._run, self._session.state.start)
             self._session, self._running = self._begin(gives_way=self._session.may_return)
 
     def contribute(self, model: Model, gradient: Gradient) -> bool:

@@ -5,6 +5,7 @@ import logging
 from driftline.broker.port import Broker
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
+from driftline.consumers.remains import check_ledger_kept
 from driftline.errors import ConfigError, RightMissing
 from driftline.training.run_settings import RunSettings
 
@@ -19,6 +20,7 @@ def prepare_topics(broker: Broker, settings: RunSettings) -> str:
 
     Raises:
         ConfigError: topics that are there do not fit; lists every difference with what to do.
+        RunRefused: they are what is left of a run whose ledger was lost.
         RightMissing: a topic may not be seen or made; says by whom, and how the right is given.
     """
     specs = run_topics(settings.run, settings.partitions)
@@ -36,6 +38,7 @@ def prepare_topics(broker: Broker, settings: RunSettings) -> str:
         admin.create(specs)
     finally:
         admin.close()
+    check_ledger_kept(broker, settings.run)
     made = len(specs) - len(found)
     if not made:
         return f"its {len(specs)} topics are there and fit"
