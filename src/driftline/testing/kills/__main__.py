@@ -1,20 +1,37 @@
-"""``python -m driftline.testing.kills``: play the kill matrix; the same call goes on where it was interrupted."""
+"""``python -m driftline.testing.kills``: play the kill matrix, then let real servers die at every point.
+
+The same call goes on where it was interrupted.
+"""
 
 import argparse
 import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from driftline.broker.embedded import EmbeddedBroker
+from driftline.schemas.layout import MAX_SHARD_ELEMENTS
+from driftline.testing.kills.job import Job
 from driftline.testing.kills.matrix import MATRIX, Case
 from driftline.testing.kills.play import Outcome, Play
+from driftline.testing.simulation.dying import DEATHS, has_bits
+from driftline.testing.simulation.fault_points import FaultPoint, When
 from driftline.training.faults import parse_script
 
 PROGRESS = "progress.jsonl"
+
+POINT_STEPS = 30
+FEW, MANY = 4096, 2 * MAX_SHARD_ELEMENTS + 1
+"""Elements: one shard a partition; three shards, so that one server has two to do the same with."""
+
+NTH = (3, 1, 2, 1, 1, 1)
+"""How often each server passes a point before it dies there; what is reached once a start alone needs several plays."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,10 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     done = _done(folder / PROGRESS)
+    plays: dict[str, Callable[[], dict[str, Any]]] = {case.name: partial(_case, case, folder) for case in MATRIX}
+    plays |= {_name_of(point): partial(_point, point, folder) for point in FaultPoint if has_bits(point)}
     try:
-        for case in MATRIX:
-            if case.name in (options.only or [case.name]) and case.name not in done:
-                done[case.name] = line = _line(case, play(case, folder))
+        for name, play_it in plays.items():
+            if name not in done and any(fnmatch(name, pattern) for pattern in options.only):
+                done[name] = line = play_it()
                 with (folder / PROGRESS).open("a") as file:
                     file.write(json.dumps(line) + "\n")
                 _say(_shown(line))
@@ -41,20 +60,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m driftline.testing.kills", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".driftline/chaos"), help="where brokers and logs lie")
-    names = [case.name for case in MATRIX]
-    parser.add_argument("--only", nargs="+", choices=names, metavar="CASE", help=f"of {', '.join(names)}")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], metavar="CASE", help="such as leader, or 'point-*' for deaths at points"
+    )
     return parser
 
 
 def play(case: Case, folder: Path) -> Outcome:
     """Play one case on a broker of its own."""
-    home, run = folder / f"broker-{case.nodes}", f"{case.name}-{time.time_ns():x}"
     faults = parse_script(case.script) if case.script else ()
-    with EmbeddedBroker(home, nodes=case.nodes, prepare=False) as embedded:
-        outcome = Play(embedded, case.job(run), faults, folder / case.name, same_bits=case.same_bits).run()
-    if not outcome.broken:
-        shutil.rmtree(home)  # else it is what shows why
-    return outcome
+    with _broker(folder, case.nodes) as embedded:
+        return Play(embedded, case.job(_run(case.name)), faults, folder / case.name, same_bits=case.same_bits).run()
+
+
+def play_point(point: FaultPoint, folder: Path) -> Iterator[Outcome]:
+    """Play short runs in which each server kills itself once at a point, if it gets there."""
+    name = _name_of(point)
+    with _broker(folder, 1) as embedded:
+        for nth in NTH:
+            elements = MANY if point.value.when is When.BETWEEN else FEW
+            job = Job(run=_run(name), steps=POINT_STEPS, snapshot_every=5, elements=elements)
+            yield Play(embedded, job, (), folder / name, same_bits=True, point=point, nth=nth).run()
+
+
+@contextmanager
+def _broker(folder: Path, nodes: int) -> Iterator[EmbeddedBroker]:
+    home = folder / f"broker-{nodes}"
+    shutil.rmtree(home, ignore_errors=True)
+    with EmbeddedBroker(home, nodes=nodes, prepare=False) as embedded:
+        yield embedded
+
+
+def _run(name: str) -> str:
+    return f"{name}-{time.time_ns():x}"
+
+
+def _name_of(point: FaultPoint) -> str:
+    return f"point-{point.name.lower().replace('_', '-')}"
+
+
+def _case(case: Case, folder: Path) -> dict[str, Any]:
+    return _line(case, play(case, folder))
+
+
+def _point(point: FaultPoint, folder: Path) -> dict[str, Any]:
+    deaths, broken, plays = 0, list[str](), 0
+    for outcome in play_point(point, folder):
+        deaths, plays = deaths + outcome.deaths, plays + 1
+        broken += outcome.broken
+        if deaths >= DEATHS or broken:
+            break
+    if deaths < DEATHS:
+        broken.append(f"only {deaths} servers died there")
+    return {"case": _name_of(point), "broken": broken, "deaths": deaths, "plays": plays}
 
 
 def _done(path: Path) -> dict[str, dict[str, Any]]:
@@ -63,7 +121,7 @@ def _done(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _line(case: Case, outcome: Outcome) -> dict[str, Any]:
-    gaps_s = sorted(outcome.gaps_s)
+    gaps_s = sorted(gap for gap in outcome.gaps_s if gap is not None)
     return {
         "case": case.name,
         "broken": outcome.broken,

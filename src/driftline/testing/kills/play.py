@@ -1,6 +1,7 @@
 """One run of real processes, with faults: from the first process to what its log says."""
 
 import shutil
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from driftline.testing.kills.acknowledged import read_notes
 from driftline.testing.kills.claims import Told, broken_claims, read_told
 from driftline.testing.kills.job import PARTITIONS, SAMPLES, SERVERS, WORKERS, Job
 from driftline.testing.kills.worker import notes_of
+from driftline.testing.simulation.fault_points import FaultPoint
 from driftline.testing.simulation.quadratic import expected_digest
 from driftline.training.chaos import Chaos, Disturbance
 from driftline.training.chaos_nodes import Nodes
@@ -43,16 +45,19 @@ class Outcome:
         digest: of the last version's state, as the ledger records it; empty if it does not.
         broken: promises that are not kept; empty if all is well.
         disturbances: what happened.
-        gaps_s: fault → seconds from it to the next version.
+        gaps_s: of each fault, seconds from it to the second version behind it, None if there is none. What follows
+            first was perhaps decided already; what follows second is made of work on a version published behind it.
         acknowledged: contributions that were.
+        deaths: servers that killed themselves at a point.
     """
 
     told: Told
     digest: str = ""
     broken: list[str] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
-    gaps_s: list[float] = field(default_factory=list)
+    gaps_s: list[float | None] = field(default_factory=list)
     acknowledged: int = 0
+    deaths: int = 0
     seconds: float = 0.0
 
     @property
@@ -70,10 +75,20 @@ class Play:
         faults: what happens.
         folder: for logs and notes; emptied.
         same_bits: whether the end must be that of the undisturbed run, to the bit.
+        point: where the first incarnation of each server kills itself, if it gets there.
+        nth: the how manyth time.
     """
 
     def __init__(
-        self, embedded: EmbeddedBroker, job: Job, faults: tuple[Fault, ...], folder: Path, *, same_bits: bool
+        self,
+        embedded: EmbeddedBroker,
+        job: Job,
+        faults: tuple[Fault, ...],
+        folder: Path,
+        *,
+        same_bits: bool,
+        point: FaultPoint | None = None,
+        nth: int = 1,
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self._job, self._folder, self._same_bits = job, folder, same_bits
@@ -81,6 +96,7 @@ class Play:
         self._broker = KafkaBroker(KafkaSettings(self._bootstrap))
         self._children = Children(folder)
         self._said: list[str] = []
+        self._point, self._nth, self._deaths = point, nth, 0
         self._chaos = Chaos(
             self._broker, job.run, faults, children=self._children, start=self._start,
             nodes=Nodes(embedded, self._broker, job.run), say=self._said.append,
@@ -106,11 +122,16 @@ class Play:
             self._children.end((("worker", 2.0), ("server", 4.0)))
         outcome = self._judge(broken)
         outcome.gaps_s = _gaps(outcome.disturbances, moments)
+        outcome.deaths = self._deaths
         outcome.seconds = time.monotonic() - began_s
         return outcome
 
     def _start(self, name: str, role: str) -> Child:
         python = [sys.executable, "-m"]
+        first = all(child.name != name for child in self._children.all)
+        if role == "server" and first and self._point is not None:
+            words = [self._job.run, name, self._bootstrap, self._point.name, str(self._nth)]
+            return self._children.start(name, role, [*python, "driftline.testing.kills.dying_server", *words])
         if role == "server":
             where = ["--bootstrap-servers", self._bootstrap, "--connect-timeout", KAFKA_S, "--stop-with-stdin"]
             return self._children.start(
@@ -128,12 +149,23 @@ class Play:
             while not watch.head.ended:
                 if watch.look(LOOK_S) and watch.head.version not in moments:
                     moments[watch.head.version] = moved_s = time.monotonic()
+                self._bring_back()
                 if time.monotonic() - moved_s > HUNG_S:
                     broken.append(f"hangs at version {watch.head.version}: no other one for {HUNG_S:.0f} s")
                     break
         finally:
             watch.close()
         return moments
+
+    def _bring_back(self) -> None:
+        """Start again those that have killed themselves."""
+        if self._point is None:
+            return
+        for child in self._children.newly_ended():
+            if child.code == -signal.SIGKILL and not child.disturbed:
+                child.disturbed = True
+                self._deaths += 1
+                self._start(child.name, child.role)
 
     def _wait_for_ends(self, broken: list[str]) -> None:
         if broken:
@@ -174,11 +206,12 @@ def _last_digest(told: Told) -> str:
     return told.states.get(told.version, "")
 
 
-def _gaps(disturbances: list[Disturbance], moments: dict[int, float]) -> list[float]:
-    """Return, of each fault, the seconds from it to the next version."""
-    gaps = []
-    for one in disturbances:
-        later = [at for version, at in moments.items() if one.version is not None and version > one.version]
-        if one.at_s is not None and later:
-            gaps.append(min(at for at in later) - one.at_s)
-    return gaps
+def _gaps(disturbances: list[Disturbance], moments: dict[int, float]) -> list[float | None]:
+    return [_gap(one, moments) for one in disturbances]
+
+
+def _gap(one: Disturbance, moments: dict[int, float]) -> float | None:
+    if one.at_s is None or one.version is None:
+        return None
+    later = [at for version, at in moments.items() if version >= one.version + 2]
+    return min(later) - one.at_s if later else None

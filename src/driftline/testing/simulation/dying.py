@@ -4,16 +4,16 @@
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from driftline.schemas.effects import Effect, Finish, Input
+from driftline.schemas.effects import Effect, Input
 from driftline.testing.simulation.actors import Actor, Cores
 from driftline.testing.simulation.fault_points import (
+    Approach,
     FaultPoint,
-    When,
     is_server_point,
-    name_of_effect,
     name_of_input,
 )
 from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario, seeded
@@ -41,8 +41,8 @@ class DyingWorld(World):
     """
 
     def __init__(self, scenario: Scenario, cores: Cores, point: FaultPoint, nth: int) -> None:
-        self.point, self.left, self.deaths = point.value, nth, 0
-        self._input = ""
+        self.deaths = 0
+        self._kind, self._approach, self._input = point.value.kind, Approach(point, nth), ""
         super().__init__(scenario, cores)
 
     def give(self, actor: Actor, event: Input, what: str) -> None:
@@ -50,44 +50,16 @@ class DyingWorld(World):
         self._input = name_of_input(event)
         super().give(actor, event, what)
 
-    def _is_here(self, actor: Actor, when: When, what: str) -> bool:
-        """Whether the process dies now."""
-        if self.deaths or actor.kind != self.point.kind or (when, what) != (self.point.when, self.point.what):
-            return False
-        self.left -= 1
-        return self.left == 0
+    def _carry(self, actor: Actor, effects: Iterable[Effect]) -> None:
+        event, self._input = self._input, ""
+        if actor.kind == self._kind:
+            effects = self._approach.until_death(event, effects, partial(self._die, actor))
+        super()._carry(actor, effects)
 
     def _die(self, actor: Actor) -> None:
         self.deaths += 1
         self.crash(actor)
         self.start(actor.kind, actor.name)
-
-    def _carry(self, actor: Actor, effects: Iterable[Effect]) -> None:
-        event, self._input = self._input, ""
-        super()._carry(actor, self._until_death(actor, event, effects))
-        if actor.alive and not actor.done and self._is_here(actor, When.DONE, event):
-            self._die(actor)
-
-    def _until_death(self, actor: Actor, event: str, effects: Iterable[Effect]) -> Iterator[Effect]:
-        """Hand out effects as long as the process lives; each is carried out before the next one is asked for."""
-        if self._is_here(actor, When.READ, event):
-            self._die(actor)
-            return
-        before, seen = "", set[str]()
-        for effect in effects:
-            what = name_of_effect(effect)
-            first = what not in seen
-            seen.add(what)
-            if (first and self._is_here(actor, When.BEFORE, what)) or (
-                what == before and self._is_here(actor, When.BETWEEN, what)
-            ):
-                self._die(actor)
-                return
-            yield effect
-            if not isinstance(effect, Finish) and self._is_here(actor, When.BEHIND, what):
-                self._die(actor)
-                return
-            before = what
 
 
 @dataclass(frozen=True, slots=True)

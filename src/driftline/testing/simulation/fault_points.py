@@ -4,6 +4,7 @@ A process does what its state machine returns, effect by effect. So it can die b
 it, between two of one kind, or when it has taken an input and done nothing of it; there is nothing else.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,6 +15,7 @@ from driftline.schemas.effects import (
     CaughtUp,
     Effect,
     EndsKnown,
+    Finish,
     Input,
     PartitionsAssigned,
     PartitionsRevoked,
@@ -134,6 +136,47 @@ def _record_name(value: bytes | None) -> str:
     if isinstance(record, Snapshot) and record.version == 0:
         return FIRST_SNAPSHOT
     return type(record).__name__
+
+
+class Approach:
+    """One process on its way to a point, where it dies the ``nth`` time that it, or another one like it, is there."""
+
+    def __init__(self, point: FaultPoint, nth: int) -> None:
+        self._place, self._left = point.value, nth
+
+    def is_here(self, when: When, what: str) -> bool:
+        """Whether the time has come; to be asked once at every place."""
+        if (when, what) != (self._place.when, self._place.what):
+            return False
+        self._left -= 1
+        return self._left == 0
+
+    def until_death(self, event: str, effects: Iterable[Effect], die: Callable[[], None]) -> Iterator[Effect]:
+        """Hand out the effects of an input, each carried out before the next one is asked for, or die over them.
+
+        Args:
+            event: name of the input.
+            effects: that it leads to.
+            die: ends the process; nothing is handed out behind it.
+        """
+        if self.is_here(When.READ, event):
+            die()
+            return
+        before, seen = "", set[str]()
+        for effect in effects:
+            what = name_of_effect(effect)
+            begins, goes_on = what not in seen, what == before
+            seen.add(what)
+            if (begins and self.is_here(When.BEFORE, what)) or (goes_on and self.is_here(When.BETWEEN, what)):
+                die()
+                return
+            yield effect
+            if not isinstance(effect, Finish) and self.is_here(When.BEHIND, what):
+                die()
+                return
+            before = what
+        if self.is_here(When.DONE, event):
+            die()
 
 
 def is_server_point(point: FaultPoint) -> bool:
