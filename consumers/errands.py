@@ -28,6 +28,7 @@ class Errands:
         self._broker = broker
         self._errands: queue.SimpleQueue[Callable[[Admin], None] | None] = queue.SimpleQueue()
         self._trimmed: dict[tuple[str, int], int] = {}
+        self._explains = False
         self._thread: threading.Thread | None = None
 
     def ask_ends(self, question: AskEnds, topic: str) -> None:
@@ -37,6 +38,12 @@ class Errands:
     def trim(self, topic: str, partition: int, before: int) -> None:
         """Delete the records of a partition before an offset. If that fails, a later one covers it."""
         self._run_later(lambda admin: self._trim(admin, topic, partition, before))
+
+    def explain(self, topic: str, words: Callable[[], str]) -> None:
+        """Log ``words``, and why nothing can be written to a topic, unless they are empty by then; once at a time."""
+        if not self._explains:
+            self._explains = True
+            self._run_later(lambda admin: self._explain(admin, topic, words))
 
     def close(self) -> None:
         """Take no more errands; the one that is being run is not waited for. Idempotent."""
@@ -63,6 +70,15 @@ class Errands:
             log.info("where %s ends cannot be looked up: %s", topic, error)
             bounds = {}
         self.answers.append((question, {partition: one.end for partition, one in bounds.items()}))
+
+    def _explain(self, admin: Admin, topic: str, words: Callable[[], str]) -> None:
+        try:
+            why = "; ".join(admin.why_not_writable(topic)) or "it answers and names no reason; are all of its nodes up?"
+        except BrokerError as error:
+            why = str(error)
+        self._explains = False
+        if said := words():
+            log.warning("%s: %s", said, why)
 
     def _trim(self, admin: Admin, topic: str, partition: int, before: int) -> None:
         if before <= self._trimmed.get((topic, partition), 0):

@@ -21,6 +21,7 @@ from driftline.broker.topics import Stream, parse_topic, topic_name
 from driftline.consumers.errands import Errands
 from driftline.consumers.known_ends import WAY_OUT
 from driftline.consumers.traffic import READ, WRITTEN, Traffic
+from driftline.consumers.unacknowledged import Unacknowledged
 from driftline.errors import BrokerError, TopicMissing
 from driftline.schemas.effects import (
     AskEnds,
@@ -101,6 +102,8 @@ class Shell:
         self.counters: Counter[str] = Counter()
         self.traffic = Traffic()
         self._outcomes: deque[SendFailed | Sent] = deque()
+        self._settled: deque[tuple[str, bool]] = deque()
+        self._unacknowledged = Unacknowledged()
         self._refused: BrokerError | None = None
         self._restarts: Counter[tuple[str, int]] = Counter()
         self._producer = broker.producer()
@@ -150,6 +153,7 @@ class Shell:
                 question, ends = self._errands.answers.popleft()
                 self._feed(EndsKnown(question.stream, ends, question.asker))
             now_s = time.monotonic()
+            self._watch_writing(now_s)
             if now_s >= self._next_timer_s:
                 self._next_timer_s = now_s + TIMER_S
                 self._feed(Timer(now_s))
@@ -284,16 +288,20 @@ class Shell:
             self._reader.stop(topic, effect.partition)
 
     def _send(self, send: Send) -> None:
+        topic = topic_name(self._run, send.stream)
+
         def delivered(error: BrokerError | None) -> None:
+            self._settled.append((topic, error is None))
             if error is not None:
                 self._fail(send, error)
 
         def appended(offset: int) -> None:
             self._outcomes.append(Sent(send, offset))
 
+        self._unacknowledged.sent(topic, time.monotonic())
         try:
             self._producer.send(
-                topic_name(self._run, send.stream),
+                topic,
                 send.partition,
                 send.value,
                 key=send.key,
@@ -303,8 +311,20 @@ class Shell:
         except BrokerError as error:
             if not error.retriable:
                 raise
-            self._fail(send, error)
+            delivered(error)
         self.traffic.count(send.stream, WRITTEN, send.value)
+
+    def _watch_writing(self, now_s: float) -> None:
+        """Say when Kafka takes nothing for long, and why, and when it does again."""
+        writing = self._unacknowledged
+        while self._settled:
+            topic, is_written = self._settled.popleft()
+            if not is_written:
+                writing.failed()
+            elif said := writing.acknowledged(topic, now_s):
+                log.info("%s", said)
+        if writing.is_worth_a_line(now_s):
+            self._errands.explain(writing.topic, lambda: writing.words(time.monotonic()))
 
     def _fail(self, send: Send, error: BrokerError) -> None:
         if not error.retriable:  # a missing right, say: it would fail again, however often it is sent

@@ -7,7 +7,7 @@ from driftline.broker.topics import Stream
 from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
 from driftline.errors import IntegrityError
-from driftline.schemas.codec import encode
+from driftline.schemas.codec import encode, peek_type
 from driftline.schemas.effects import CaughtUp, Effect, Finish, Input, Received, Send, SendFailed, Timer
 from driftline.schemas.records import NO_HASH, Checkpoint, EvaluationReport, Heartbeat, TermStart
 
@@ -55,7 +55,7 @@ class EvaluatorSession:
                 return self.reader.on_caught_up(event)
             case SendFailed():
                 self.counters["sends_failed"] += 1
-                return [event.send]
+                return [] if peek_type(event.send.value) is Heartbeat else [event.send]
             case Timer():
                 return self._beat(event.now_s)
         return []

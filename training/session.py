@@ -21,7 +21,7 @@ from driftline.consumers.run_state import Folded, Group
 from driftline.errors import IntegrityError
 from driftline.producers.deltas import Base, Cut, Gradient, announce
 from driftline.producers.proposal import Offer, Proposed, propose
-from driftline.schemas.codec import encode
+from driftline.schemas.codec import encode, peek_type
 from driftline.schemas.effects import (
     CaughtUp,
     Effect,
@@ -118,7 +118,8 @@ class WorkerSession:
                 return effects + (self._opened() if event.stream is Stream.LEDGER else [])
             case SendFailed():
                 self.counters["sends_failed"] += 1
-                return [event.send]  # the same bytes again: a clock is spent at its first byte
+                # The same bytes again: a clock is spent at its first byte. A heartbeat is followed by another one.
+                return [] if peek_type(event.send.value) is Heartbeat else [event.send]
             case Timer():
                 self._now_s = event.now_s
                 return self._beat(event.now_s) + self._over()

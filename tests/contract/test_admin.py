@@ -65,6 +65,13 @@ def test_bounds_follow_what_is_written_and_trimmed(lab: Lab) -> None:
     assert admin.bounds(topic) == {0: Bounds(2, 3), 1: Bounds(0, 1)}
 
 
+def test_nothing_keeps_a_healthy_topic_from_taking_records_and_a_missing_one_is_named(lab: Lab) -> None:
+    admin, missing = lab.admin(), lab.unique("missing")
+    assert admin.why_not_writable(lab.topic(partitions=2)) == []
+    with pytest.raises(TopicMissing, match=missing):
+        admin.why_not_writable(missing)
+
+
 def test_trimming_beyond_the_end_or_elsewhere_is_refused(lab: Lab) -> None:
     topic, admin = lab.topic(), lab.admin()
     with pytest.raises(BrokerError, match=rf"{topic}\[0\].* to 1"):

@@ -277,6 +277,16 @@ class Admin(Protocol):
         """
         ...
 
+    def why_not_writable(self, topic: str) -> Sequence[str]:
+        """Return what keeps a topic from taking records, as far as it is known; empty if nothing does.
+
+        Partitions that nobody leads, and those of which too few copies are in sync.
+
+        Raises:
+            TopicMissing: no such topic.
+        """
+        ...
+
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the records of each partition before the offset given for it.
 

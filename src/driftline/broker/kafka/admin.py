@@ -23,8 +23,9 @@ from driftline.broker.kafka.hints import silence_hint
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.kafka.tls_probe import speaks_tls
+from driftline.broker.kafka.writable import Copies, why_not_writable
 from driftline.broker.port import Bounds, TopicSpec
-from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing
+from driftline.errors import BrokerError, BrokerUnreachable, RightMissing, TopicMissing
 
 _SLICE_S = 0.5
 """Longest time inside librdkafka at once, so that Ctrl-C gets through."""
@@ -124,6 +125,28 @@ class KafkaAdmin:
         begins = self._offsets(topic, partitions, _EARLIEST, deadline)
         ends = self._offsets(topic, partitions, _LATEST, deadline)
         return {partition: Bounds(begins[partition], ends[partition]) for partition in partitions}
+
+    def why_not_writable(self, topic: str) -> Sequence[str]:
+        """See ``Admin.why_not_writable``."""
+        deadline = self._deadline()
+
+        def ask() -> dict[int, Copies]:
+            found = self._client.list_topics(topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S))
+            known = found.topics[topic].partitions.items()
+            return {number: Copies(one.leader, one.replicas, one.isrs) for number, one in known}
+
+        needs = Right("Describe", "topic", topic)
+        partitions = self._retrying(ask, f"asking where {topic} is", deadline, needs)
+        if not partitions:
+            raise TopicMissing(f"topic {topic} does not exist")
+        return why_not_writable(topic, partitions, self._least_in_sync(topic))
+
+    def _least_in_sync(self, topic: str) -> int | None:
+        """Return a topic's ``min.insync.replicas``; None if it may not be read, or no node is left that knows."""
+        try:
+            return int(self.configs([topic])[topic]["min.insync.replicas"])
+        except (BrokerUnreachable, RightMissing, KeyError):
+            return None
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """See ``Admin.trim``."""

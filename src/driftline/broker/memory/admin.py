@@ -64,6 +64,11 @@ class MemoryAdmin:
                 raise TopicMissing(f"topic {topic} does not exist")
             return {partition: self._core.log.bounds(topic, partition) for partition in range(partitions)}
 
+    def why_not_writable(self, topic: str) -> Sequence[str]:
+        """See ``Admin.why_not_writable``."""
+        self.bounds(topic)
+        return []
+
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """See ``Admin.trim``."""
         self._guard.check()
