@@ -1,13 +1,15 @@
 """A run that is deleted under its members: they end, know why, and nobody begins again at version 0."""
 
+import threading
 import time
 from collections.abc import Callable
 
 import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.broker.topics import run_topics
-from driftline.errors import TopicMissing
+from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.consumers.serving import serve
+from driftline.errors import RunRefused, TopicMissing
 from driftline.training.catalogue import delete_run, look_at
 from driftline.training.reading import read_ledger
 from tests.contract.test_runs import sgd_offer
@@ -73,3 +75,25 @@ def test_topics_that_vanish_end_server_and_worker_with_their_names(
         assert isinstance(error, TopicMissing)
         assert run in str(error)
     assert left_of(broker, run) == []
+
+
+def test_a_ledger_that_is_made_anew_ends_server_and_worker_and_nobody_begins_again(
+    kafka_bootstrap: str, unique_name: Callable[[str], str]
+) -> None:
+    """The name of the topic is the same, and what it holds is not: a run of that name does not start at version 0."""
+    broker, run = KafkaBroker(KafkaSettings(kafka_bootstrap)), unique_name("anew")
+    ends = at_work(broker, run)
+    ledger, admin = topic_name(run, Stream.LEDGER), broker.admin()
+    admin.delete([ledger])
+    admin.create(run_topics(run, 4))
+    admin.close()
+    ends.wait(PATIENCE_S)
+    assert not any(thread.is_alive() for thread in ends.threads)
+    assert ends.errors
+    for error in ends.errors.values():
+        assert ledger in str(error)
+        assert "cannot go on without it" in str(error)
+    with pytest.raises(RunRefused, match="holds no start of a run"):
+        serve(broker, run, "server-2", stop=threading.Event())
+    assert read_ledger(broker, run).start is None
+    delete_run(broker, run)
