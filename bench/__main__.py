@@ -15,6 +15,7 @@ from bench.help_time import help_seconds
 from bench.memory import server_memory
 from bench.overhead import header_overhead
 from bench.path import path_ratio
+from bench.recovery import recovery
 from bench.rules import rule_speed
 from bench.throughput import gradients_per_s
 from bench.verify import verify_over_raw
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60, help="counted rounds of the path, each side (default 60)")
     parser.add_argument("--starts", type=int, default=5, help="counted starts of the broker (default 5)")
     parser.add_argument("--proofs", type=int, default=8, help="counted verifications, each side (default 8)")
+    parser.add_argument("--kills", type=int, default=10, help="kills of each kind (default 10)")
     arguments = parser.parse_args()
     results: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="driftline-bench-") as folder:
@@ -49,6 +51,8 @@ def main() -> None:
             results |= server_memory(broker.bootstrap_servers, versions=5)
             print(f"a run of 30 versions verified, {arguments.proofs} times a side …", flush=True)
             results |= verify_over_raw(broker.bootstrap_servers, shards=4, versions=30, rounds=arguments.proofs)
+        print(f"servers, workers and leaders are killed, {arguments.kills} times each …", flush=True)
+        results |= recovery(Path(folder) / "recovery", kills=arguments.kills)
     print("update rules, in turns with torch.optim on one thread …", flush=True)
     results |= rule_speed()
     print("coordinators over 4 and 256 workers, the pure core alone …", flush=True)

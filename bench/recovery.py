@@ -31,6 +31,13 @@ APART, APART_NODES = 40, 300
 CLOCK_S = 0.03
 
 
+ELEMENTS, VERSIONS, SNAPSHOT_EVERY = 500_000, 200, 100
+"""Of the runs with and without snapshots; each snapshot is 6 MB, master weights and two moments."""
+
+GOODPUT_S = 120.0
+"""About as long is a run with a kill a minute."""
+
+
 def recovery(folder: Path, *, kills: int) -> dict[str, float]:
     """Kill servers, workers and leaders of the ledger, about ``kills`` times each.
 
@@ -40,6 +47,7 @@ def recovery(folder: Path, *, kills: int) -> dict[str, float]:
     with EmbeddedBroker(folder / "one", prepare=False) as one:
         found = _server(one, folder, kills) | _worker(one, folder, kills)
         found |= _summary("takeover_server_raw_s", raw_takeover_s(one.bootstrap_servers, kills))
+        found |= _snapshots(one, folder) | _goodput(one, folder)
     with EmbeddedBroker(folder / "three", nodes=3, prepare=False) as three:
         script = ", ".join(f"kill leader@{FIRST + APART_NODES * index}" for index in range(kills))
         outcome, _ = _played(three, folder, "leader", script, APART_NODES)
@@ -71,6 +79,46 @@ def _worker(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float
     return _summary("worker_loss_s", [gap for gap in outcome.gaps_s if gap is not None])
 
 
+def _snapshots(broker: EmbeddedBroker, folder: Path, rounds: int = 3) -> dict[str, float]:
+    """Train with snapshots and without, in turns; return the share of the time that they cost."""
+    shares = []
+    for _ in range(rounds):
+        with_s, without_s = (
+            _undisturbed(broker, folder, "snapshots", VERSIONS, elements=ELEMENTS, snapshot_every=every, pause_s=0.0)
+            for every in (SNAPSHOT_EVERY, 0)
+        )
+        shares.append(1.0 - without_s / with_s)
+    return {"snapshot_share": statistics.median(shares), "snapshot_share_max": max(shares)}
+
+
+def _goodput(broker: EmbeddedBroker, folder: Path) -> dict[str, float]:
+    """Kill a server a minute; return the pace over that of the same run undisturbed."""
+    usual = 200
+    pace = usual / _undisturbed(broker, folder, "pace", usual, pause_s=CLOCK_S)
+    versions = [int(pace * (GOODPUT_S / 4 + 60.0 * minute)) for minute in range(int(GOODPUT_S / 60.0))]
+    script = ", ".join(f"kill coordinator@{version}" for version in versions)
+    outcome, _ = _played(broker, folder, "goodput", script, int(pace * GOODPUT_S / 4))
+    return {"goodput_kill_per_minute": outcome.told.version / outcome.training_s / pace}
+
+
+def _undisturbed(
+    broker: EmbeddedBroker, folder: Path, name: str, steps: int, *,
+    elements: int = 4096, snapshot_every: int = 100, pause_s: float,
+) -> float:  # fmt: skip
+    """Return the seconds that a run takes from its first version to its last."""
+    run = f"bench-{name}-{time.time_ns():x}"
+    retain = "checkpoint" if snapshot_every else "all"
+    job = Job(run=run, steps=steps, elements=elements, snapshot_every=snapshot_every, retain=retain, pause_s=pause_s)
+    outcome = Play(broker, job, (), folder / run, same_bits=True).run()
+    _check(outcome)
+    return outcome.training_s
+
+
+def _check(outcome: Outcome) -> None:
+    if outcome.broken:
+        raise RuntimeError("\n".join(outcome.broken))
+
+
 def _played(
     broker: EmbeddedBroker, folder: Path, name: str, script: str, apart: int, *, same_bits: bool = True
 ) -> tuple[Outcome, str]:
@@ -78,8 +126,7 @@ def _played(
     run = f"bench-{name}-{time.time_ns():x}"
     job = Job(run=run, steps=faults[-1].version + apart, pause_s=CLOCK_S, snapshot_every=100)
     outcome = Play(broker, job, faults, folder / run, same_bits=same_bits).run()
-    if outcome.broken:
-        raise RuntimeError("\n".join(outcome.broken))
+    _check(outcome)
     return outcome, run
 
 

@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from driftline.broker.memory import MemoryBroker
+from driftline.cli import main
 from driftline.errors import ConfigError
 from driftline.training.chaos import Chaos
 from driftline.training.faults import Action, Fault, parse_script, target_problems
@@ -137,3 +139,22 @@ def test_what_is_killed_for_ever_stays_away_and_what_is_paused_goes_on(tmp_path:
         assert stage.children.end((("server", 10.0),)) == []  # SIGTERM reaches it
     finally:
         stage.children.kill()
+
+
+def test_the_command_line_says_what_is_wrong_with_a_script_beside_everything_else(tmp_path: Path) -> None:
+    """Before anything is started or made; a broker that is somebody else's is not disturbed."""
+    home = tmp_path / "home"
+    script = "kill worker-4@5, kill leader@6, kill server-1@200, kil it@7"
+    words = ["train", "digits", "--workers", "0", "--chaos", script, "--bootstrap-servers", "127.0.0.1:9"]
+    refused = CliRunner().invoke(main, [*words, "--home", str(home)])
+    assert refused.exit_code == 2
+    assert "zero workers compute nothing" in refused.output
+    assert "--chaos: 'kil it@7': 'kil' is no action; did you mean kill?" in refused.output
+    words[3] = "3"
+    words[5] = script.removesuffix(", kil it@7")
+    refused = CliRunner().invoke(main, [*words, "--home", str(home)])
+    assert refused.exit_code == 2
+    assert "--chaos: 'kill worker-4@5': there is no worker-4; there are worker-1, worker-2, worker-3" in refused.output
+    assert "--chaos: 'kill leader@6': no broker is started here" in refused.output
+    assert "--chaos: 'kill server-1@200': the run ends at version 200; name an earlier one" in refused.output
+    assert not home.exists()

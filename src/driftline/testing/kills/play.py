@@ -49,6 +49,8 @@ class Outcome:
             first was perhaps decided already; what follows second is made of work on a version published behind it.
         acknowledged: contributions that were.
         deaths: servers that killed themselves at a point.
+        training_s: seconds from the first version to the last.
+        seconds: in all.
     """
 
     told: Told
@@ -58,6 +60,7 @@ class Outcome:
     gaps_s: list[float | None] = field(default_factory=list)
     acknowledged: int = 0
     deaths: int = 0
+    training_s: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -123,6 +126,7 @@ class Play:
         outcome = self._judge(broken)
         outcome.gaps_s = _gaps(outcome.disturbances, moments)
         outcome.deaths = self._deaths
+        outcome.training_s = max(moments.values(), default=0.0) - moments.get(1, 0.0)
         outcome.seconds = time.monotonic() - began_s
         return outcome
 
