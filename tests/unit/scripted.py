@@ -1,6 +1,7 @@
 """Scripts that train over a broker in memory: a server on a thread, scripts on threads of their own."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from driftline.consumers.run_state import RunState
 from driftline.consumers.serving import serve
 from driftline.training.reading import read_ledger
 
-URL = "kafka://memory/lines"
+URL = f"kafka://memory-{os.getpid()}/lines"
+"""Its own for each process of a test command: names of workers are claimed on the whole machine."""
 RUN = "lines"
 DEADLINE_S = 100.0
 

@@ -124,7 +124,7 @@ def _line_of(node: "NodeStatus") -> str:
     return words.rstrip()
 
 
-@broker.command(epilog="Example: driftline broker kill 2")
+@broker.command(short_help="Kill a node, as a crash would.", epilog="Example: driftline broker kill 2")
 @click.argument("node", type=int)
 @_home_option
 def kill(node: int, home: Path) -> None:
