@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -134,22 +135,23 @@ class Chaos:
     # -- the thread that follows -------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        if not wait_for_run(self._broker, self._run, stop=self._stop, patience_s=float("inf")):
-            return
-        watch = LedgerWatch(self._broker, self._run)
-        waiting = list(self.disturbances)
         try:
-            while waiting and not self._stop.is_set() and not watch.head.ended:
-                watch.look(LOOK_S)
-                due = [one for one in waiting if watch.head.version >= one.fault.version]
-                del waiting[: len(due)]
-                # All are found before any is disturbed: a dead leader cannot be asked who the controller is.
-                for one, victims in [(one, self._find(one.fault, watch.head)) for one in due]:
-                    self._happen(one, victims, watch.head.version)
+            if not wait_for_run(self._broker, self._run, stop=self._stop, patience_s=float("inf")):
+                return
+            with closing(LedgerWatch(self._broker, self._run)) as watch:
+                self._let_happen(watch)
         except BrokerError as error:
             self._say(f"no more faults: {error}")
-        finally:
-            watch.close()
+
+    def _let_happen(self, watch: LedgerWatch) -> None:
+        waiting = list(self.disturbances)
+        while waiting and not self._stop.is_set() and not watch.head.ended:
+            watch.look(LOOK_S)
+            due = [one for one in waiting if watch.head.version >= one.fault.version]
+            del waiting[: len(due)]
+            # All are found before any is disturbed: a dead leader cannot be asked who the controller is.
+            for one, victims in [(one, self._find(one.fault, watch.head)) for one in due]:
+                self._happen(one, victims, watch.head.version)
 
     def _happen(self, one: Disturbance, victims: _Victims, version: int) -> None:
         number, began_s = SIGNALS[one.fault.action], time.monotonic()

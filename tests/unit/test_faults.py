@@ -134,6 +134,7 @@ def test_what_is_killed_for_ever_stays_away_and_what_is_paused_goes_on(tmp_path:
     stage = Stage(tmp_path, "kill workers@0 for ever, pause server-2@1 for ever")
     try:
         stage.play()
+        assert stage.children.all[2].process.wait(10.0) == -9
         assert [child.name for child in stage.children.living()] == ["server-1", "server-2"]
         assert [one.undone_s for one in stage.chaos.disturbances] == [None, None]
         assert stage.children.end((("server", 10.0),)) == []  # SIGTERM reaches it
