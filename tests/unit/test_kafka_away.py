@@ -5,7 +5,8 @@ from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka.errors import translated, undelivered
-from driftline.errors import BrokerUnreachable, DeliveryFailed
+from driftline.broker.kafka.producer import KafkaProducer
+from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
 
 
 @pytest.mark.parametrize("name", ["_PARTIAL", "_TRANSPORT", "_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR"])
@@ -28,3 +29,31 @@ def test_a_record_that_too_few_copies_could_take_is_sent_again_and_nobody_ends(n
     assert error.retriable
     assert "run.ledger[0]" in str(error)
     assert "may or may not be in the log" in str(error)
+
+
+def fatal(name: str) -> KafkaError:
+    """Return what a client says when it will not write any more."""
+    return KafkaError(getattr(KafkaError, name), "unable to guarantee consistency", fatal=True)
+
+
+def test_a_producer_that_lost_count_fails_what_is_on_its_way_and_goes_on() -> None:
+    """So it is when too few replicas were in sync for longer than the delivery time-out; no run shall end of it."""
+    producer, failed = KafkaProducer(KafkaSettings("localhost:9")), list[BrokerError | None]()
+    producer.send("run.ledger", 0, b"before", on_delivery=failed.append)
+    producer._faults.on_error(fatal("_INCONSISTENT"))
+    producer.poll()
+    producer.poll(0.5)
+    (error,) = failed
+    assert isinstance(error, DeliveryFailed)
+    producer.send("run.ledger", 0, b"behind", on_delivery=failed.append)
+    assert len(failed) == 1
+    assert producer.close(0.1) == 1
+    assert len(failed) == 2
+
+
+def test_a_producer_that_may_not_write_does_not_try_for_ever() -> None:
+    producer = KafkaProducer(KafkaSettings("localhost:9"))
+    producer._faults.on_error(fatal("CLUSTER_AUTHORIZATION_FAILED"))
+    with pytest.raises(BrokerError, match="broken for good"):
+        producer.send("run.ledger", 0, b"x")
+    producer.close(0.1)

@@ -43,6 +43,14 @@ AWAY = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 }
+RENEWABLE = {
+    KafkaError._INCONSISTENT,
+    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    KafkaError.UNKNOWN_PRODUCER_ID,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+}
+"""What ends an idempotent producer, and not the next one: records were given up of which a part may have arrived."""
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 FORBIDDEN = {
@@ -142,10 +150,17 @@ class Faults:
     A refused certificate or password is never fatal for librdkafka: it would try for ever in silence. But a handshake
     that a restarting broker cuts short looks the same, so a client that has worked before is given up only after a
     second refusal.
+
+    Args:
+        settings: of the client.
+        renews: whether the owner makes a new client when this one has lost count of what it wrote; see ``spent``.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, *, renews: bool = False) -> None:
         self._settings = settings
+        self._renews = renews
+        self.spent = ""
+        """Why a new client is needed; empty while this one works."""
         self._broken: str | None = None
         self._worked = False
         self._refused_at_s: float | None = None
@@ -158,7 +173,9 @@ class Faults:
         """Take what librdkafka tells ``error_cb``."""
         said = self._settings.scrub(error.str())
         _log.debug("Kafka client: %s (%s)", said, error.name())
-        if error.fatal():
+        if error.fatal() and self._renews and error.code() in RENEWABLE:
+            self.spent = said
+        elif error.fatal():
             self.give_up(error)
         elif is_refusal(error):
             self.last_word = said

@@ -1,5 +1,7 @@
 """The Kafka ``Producer``."""
 
+import logging
+import threading
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -16,6 +18,8 @@ from driftline.broker.payload import check_payload
 from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
 
+_log = logging.getLogger(__name__)
+
 _SLICE_S = 0.1
 """Longest time inside librdkafka at once, so that Ctrl-C gets through."""
 
@@ -24,14 +28,19 @@ class KafkaProducer:
     """Writes with idempotence. May be shared by threads; callbacks are served on whichever of them is in a method.
 
     A record that fails leaves a gap, never a change of order: those behind it are written all the same.
+
+    A client that gives records up which may have arrived in part has lost count, and writes nothing any more. That
+    happens when too few replicas are in sync for longer than the delivery time-out. Then what is on its way fails, and
+    a new client goes on.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._faults = Faults(settings)
+        self._faults = Faults(settings, renews=True)
         self._guard = ClientGuard("producer")
         self._callbacks = Callbacks()
-        self._client = Client({**settings.producer(), "error_cb": self._faults.on_error})
+        self._renewing = threading.Lock()
+        self._client = self._new_client()
 
     def send(
         self,
@@ -50,6 +59,7 @@ class KafkaProducer:
         deadline = Deadline(self._settings.delivery_timeout_s)
         while True:
             self._faults.check()
+            self._renew()
             try:
                 # librdkafka copies an array of uint8 itself; the stub knows only bytes.
                 self._client.produce(topic, value, key, partition, report)  # type: ignore[arg-type]
@@ -60,6 +70,8 @@ class KafkaProducer:
                 # Back-pressure: wait for a delivery to make room, never drop.
                 self._poll(_SLICE_S)
             except KafkaException as error:
+                if self._is_spent():
+                    continue
                 what, needs = f"writing to {topic}[{partition}]", Right("Write", "topic", topic)
                 raise translated(error.args[0], what, self._settings, needs) from None
         self._poll(0.0)
@@ -68,6 +80,7 @@ class KafkaProducer:
         """See ``Producer.poll``."""
         self._guard.check()
         self._faults.check()
+        self._renew()
         deadline = Deadline(timeout_s)
         while True:
             served = self._poll(deadline.left_s(at_most=_SLICE_S))
@@ -90,6 +103,27 @@ class KafkaProducer:
             self._poll(0.0)
         close_within(self._client.close, self._settings.close_timeout_s, "a Kafka producer")
         return undelivered_records
+
+    def _new_client(self) -> Client:
+        return Client({**self._settings.producer(), "error_cb": self._faults.on_error})
+
+    def _is_spent(self) -> bool:
+        """Whether the client has lost count; serves what it has to say of that."""
+        self._client.poll(0.0)
+        return bool(self._faults.spent)
+
+    def _renew(self) -> None:
+        """Go on with a new client if this one has lost count; what is on its way fails, for its fate is not known."""
+        with self._renewing:
+            if not self._faults.spent:
+                return
+            _log.warning("a Kafka producer begins anew, and what was on its way is sent again: %s", self._faults.spent)
+            old, self._client = self._client, self._new_client()
+            old.purge()
+            old.poll(0.0)
+            close_within(old.close, self._settings.close_timeout_s, "a Kafka producer")
+            self._faults.spent = ""  # last: the old client may have said it again
+        self._callbacks.serve()
 
     def _poll(self, timeout_s: float) -> int:
         self._client.poll(timeout_s)
