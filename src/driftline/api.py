@@ -98,7 +98,11 @@ class Optimizer(ScriptOptimizer):
         address = _metrics(metrics, file)
         using = ExitStack()
         try:
-            reached = _Given(broker, "memory") if broker else _reach(where, kafka or {}, file, using)
+            reached = (
+                _Given(broker, where.bootstrap_servers or "memory")
+                if broker
+                else _reach(where, kafka or {}, file, using)
+            )
             super().__init__(
                 torch_optimizer,
                 model,
