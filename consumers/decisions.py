@@ -6,43 +6,33 @@ One record is one decision. The order of `DECISIONS` is the order of precedence.
 from collections.abc import Callable
 
 from driftline.consumers import policy
-from driftline.consumers.event_check import shorten
+from driftline.consumers.decision_basis import config_of, layout_of, new_states
+from driftline.consumers.decision_end import evaluation, failure, goal
+from driftline.consumers.decision_start import run_start
 from driftline.consumers.evidence import Evidence
 from driftline.consumers.rejection_reasons import BURNS, reason_word
-from driftline.consumers.rules import RULES, check_rule, with_defaults
+from driftline.consumers.rules import RULES, with_defaults
 from driftline.consumers.run_state import Group, RunState
-from driftline.errors import ConfigError
-from driftline.schemas.layout import Layout, layout_from_json
 from driftline.schemas.records import (
     Checkpoint,
     Contribution,
-    Evaluation,
     GroupId,
     Join,
     Lease,
     LedgerRecord,
     Membership,
-    Proposal,
     Publish,
     Rejection,
     Removal,
-    RunEnd,
-    RunStart,
     Skip,
-    StateDigest,
     Use,
     Version,
 )
 from driftline.schemas.run_config import RunConfig
-from driftline.schemas.run_config_json import run_config_from_json
 from driftline.schemas.sample_range import Samples, count
 
 HEAD_AHEAD = 8
 """Versions by which the head may be ahead of the slowest server."""
-
-STOP_PATIENCE = 4
-"""A run that is to be stopped ends without the digests of its head after so many times the ticks after which a member
-is gone."""
 
 
 def decide(state: RunState, evidence: Evidence, ticks_read: int) -> LedgerRecord | None:
@@ -58,56 +48,7 @@ def decide(state: RunState, evidence: Evidence, ticks_read: int) -> LedgerRecord
     return None
 
 
-# -- birth -----------------------------------------------------------------------------------------------------------
-
-
-def run_start(state: RunState, evidence: Evidence) -> RunStart | None:
-    """Make the first complete proposal the run."""
-    for proposal in evidence.proposals.values():
-        if evidence.is_complete(proposal) and not proposal_problems(proposal):
-            config = run_config_from_json(proposal.config)
-            return RunStart(
-                term=state.chain.term,
-                parent=state.chain.head,
-                run=proposal.run,
-                name=config.name,
-                config=proposal.config,
-                layout=proposal.layout,
-                layout_fingerprint=layout_from_json(proposal.layout).fingerprint(),
-                partitions=config.partitions,
-                shards=proposal.shards,
-                proposer=proposal.worker,
-            )
-    return None
-
-
-def proposal_problems(proposal: Proposal) -> list[str]:
-    """Everything that keeps a proposal from becoming a run; empty when it can."""
-    try:
-        config = run_config_from_json(proposal.config)
-        layout = layout_from_json(proposal.layout)
-    except ConfigError as error:
-        return list(error.problems)
-    problems = list(check_rule(config.rule))
-    if layout.partitions != config.partitions:
-        problems.append(
-            f"the layout is cut for {layout.partitions} partitions, the configuration says {config.partitions}"
-        )
-    if len(proposal.shards) != layout.shard_count:
-        problems.append(f"{len(proposal.shards)} version-0 shards are proposed, the layout has {layout.shard_count}")
-    groups = {segment.group for segment in layout.segments if segment.kind == "parameter"}
-    if groups and max(groups) >= len(config.rule.groups):
-        problems.append(f"the layout names parameter group {max(groups)}, the rule has {len(config.rule.groups)}")
-    return problems
-
-
 # -- decisions on a running run --------------------------------------------------------------------------------------
-
-
-def _failure(state: RunState, evidence: Evidence, _ticks: int) -> RunEnd | None:
-    if not evidence.failure:
-        return None
-    return _run_end(state, evidence, reason="failed", failure=evidence.failure)
 
 
 def _membership(state: RunState, evidence: Evidence, ticks: int) -> Membership | None:
@@ -151,16 +92,16 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
     if newer is not None:
         return f"replaced by incarnation {newer[1].hex()[:8]} of the same name"
     silent = ticks - evidence.heard.get(member, 0)
-    if silent >= _config(state).gone_after_ticks:
+    if silent >= config_of(state).gone_after_ticks:
         return f"no heartbeat in {silent} ticks"
     return ""
 
 
 def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) -> list[Join]:
     members = {group.worker for group in state.groups.values() if group.id not in gone}
-    candidates = evidence.candidates(ticks, _config(state).gone_after_ticks)
+    candidates = evidence.candidates(ticks, config_of(state).gone_after_ticks)
     ready = [event for name, event in sorted(candidates.items()) if name not in members]
-    if not state.first_names and len(ready) < _config(state).workers:
+    if not state.first_names and len(ready) < config_of(state).workers:
         return []
     return [Join(worker=event.worker, incarnation=event.incarnation) for event in ready]
 
@@ -201,7 +142,7 @@ def _unusable(state: RunState, evidence: Evidence, group_id: GroupId, clock: int
     return (
         evidence.refusal((group_id, clock))
         or _stale(state, evidence, group_id, clock)
-        or evidence.incomplete((group_id, clock), 2 * _config(state).gone_after_ticks)
+        or evidence.incomplete((group_id, clock), 2 * config_of(state).gone_after_ticks)
     )
 
 
@@ -209,14 +150,14 @@ def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -
     offer = evidence.offers.get((group_id, clock))
     if not isinstance(offer, Contribution):
         return ""
-    staleness, bounds = state.version - offer.base_version, _config(state).consistency
+    staleness, bounds = state.version - offer.base_version, config_of(state).consistency
     if policy.too_stale(staleness, bounds):
         return f"stale by {staleness} versions, at most {bounds.tolerated} are allowed"
     return ""
 
 
 def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
-    config = _config(state)
+    config = config_of(state)
     if evidence.stop is not None:
         return None  # the head is the last version
     if state.is_finished or evidence.paces_are_settled or not _servers_keep_up(state, evidence):
@@ -237,8 +178,8 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
         rho=rho,
         positions=_positions(config, evidence, taken),
         publish=_is_publish_point(state, evidence, version),
-        states=_new_states(state, evidence),
-        buffers_of=policy.buffers_of(uses) if _layout(state).has_buffers else -1,
+        states=new_states(state, evidence),
+        buffers_of=policy.buffers_of(uses) if layout_of(state).has_buffers else -1,
     )
 
 
@@ -250,7 +191,7 @@ def _learning_rates(config: RunConfig, version: int, uses: tuple[Use, ...]) -> t
 
 
 def _closes(state: RunState, evidence: Evidence) -> bool:
-    config = _config(state)
+    config = config_of(state)
     if config.consistency.closes_by_clock:
         return policy.clock_closes(state.version, [evidence.pace(group) for group in state.groups], config.consistency)
     pending = [len(evidence.pending(group)) for group in state.groups]
@@ -264,7 +205,7 @@ def _is_at_bound(state: RunState, evidence: Evidence, live: Group) -> bool:
     A clock that will be rejected counts like a whole one: behind a pending one it cannot be settled before the next
     version either, and until then its worker counts it as unsettled, and its samples as read.
     """
-    config, group = _config(state), live.id
+    config, group = config_of(state), live.id
     clocks: list[int] = []
     clock = live.settled_clock + 1
     while evidence.is_whole((group, clock)) or _unusable(state, evidence, group, clock):
@@ -286,7 +227,7 @@ def _unread(state: RunState, evidence: Evidence, group: GroupId, clocks: list[in
 
 def _is_publish_point(state: RunState, evidence: Evidence, version: int) -> bool:
     """One publish point is under way at a time, but the clock rule must not starve, and the last version is one."""
-    config = _config(state)
+    config = config_of(state)
     waited_for = config.consistency.closes_by_clock and version - state.last_publish >= max(
         config.consistency.staleness, 1
     )
@@ -309,17 +250,17 @@ def _publish(state: RunState, evidence: Evidence, _ticks: int) -> Publish | None
         term=state.chain.term,
         parent=state.chain.head,
         version=state.version,
-        states=_new_states(state, evidence),
+        states=new_states(state, evidence),
     )
 
 
 def _servers_keep_up(state: RunState, evidence: Evidence) -> bool:
-    applied = [evidence.applied.get(partition, 0) for partition in range(_config(state).partitions)]
+    applied = [evidence.applied.get(partition, 0) for partition in range(config_of(state).partitions)]
     return state.version - min(applied) < HEAD_AHEAD
 
 
 def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]]) -> tuple[tuple[Use, ...], float]:
-    config = _config(state)
+    config = config_of(state)
     offers = [evidence.offers[clock] for clock in taken]
     weights = [offer.weight if isinstance(offer, Contribution) else 0.0 for offer in offers]
     factors = [config.consistency.factor(state.version - offer.base_version) for offer in offers]
@@ -329,7 +270,7 @@ def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]])
 
 def _use(state: RunState, offer: Contribution | Skip, share: float) -> Use:
     used = isinstance(offer, Contribution) and offer.weight > 0
-    brings_rates = used and _config(state).schedule.is_scripts
+    brings_rates = used and config_of(state).schedule.is_scripts
     return Use(
         group=offer.group,
         clock=offer.clock,
@@ -369,86 +310,15 @@ def _checkpoint(state: RunState, evidence: Evidence, _ticks: int) -> Checkpoint 
     )
 
 
-def _evaluation(state: RunState, evidence: Evidence, _ticks: int) -> Evaluation | None:
-    report = evidence.measured()
-    if report is None:
-        return None
-    return Evaluation(
-        term=state.chain.term,
-        parent=state.chain.head,
-        version=report.version,
-        evaluator=report.evaluator,
-        metrics=report.metrics,
-    )
-
-
-def _goal(state: RunState, evidence: Evidence, ticks: int) -> RunEnd | None:
-    if evidence.stop is None and not state.is_finished:
-        return None
-    if _is_worth_waiting(evidence, _config(state), ticks) and not _is_published(state, evidence, state.version):
-        return None
-    if state.version not in state.evaluations and _live_evaluators(state, evidence, ticks):
-        return None
-    if evidence.stop is not None and not state.is_finished:
-        reason = shorten(f"stopped by {evidence.stop.sender}: {evidence.stop.reason}")
-        return _run_end(state, evidence, reason=reason, failure="")
-    return _run_end(state, evidence, reason=f"reached version {state.version}", failure="")
-
-
-def _is_published(state: RunState, evidence: Evidence, version: int) -> bool:
-    """Whether servers have reported the digests of a version, and so have published it."""
-    return version in state.states or version in evidence.states
-
-
-def _is_worth_waiting(evidence: Evidence, config: RunConfig, ticks: int) -> bool:
-    """Whether the end can wait for the digests of the head: for ever, but of a run that is stopped only for a while.
-
-    Nobody may be left who could report them.
-    """
-    return evidence.stop is None or ticks - evidence.stop_tick < STOP_PATIENCE * config.gone_after_ticks
-
-
-def _live_evaluators(state: RunState, evidence: Evidence, ticks: int) -> bool:
-    patience = _config(state).gone_after_ticks
-    return any(ticks - evidence.heard.get(member, 0) < patience for member in evidence.evaluators)
-
-
-def _run_end(state: RunState, evidence: Evidence, *, reason: str, failure: str) -> RunEnd:
-    return RunEnd(
-        term=state.chain.term,
-        parent=state.chain.head,
-        version=state.version,
-        reason=reason,
-        failure=failure,
-        states=_new_states(state, evidence),
-    )
-
-
-def _new_states(state: RunState, evidence: Evidence) -> tuple[StateDigest, ...]:
-    return tuple(evidence.states[version] for version in sorted(evidence.states) if version not in state.states)
-
-
-def _layout(state: RunState) -> Layout:
-    if state.layout is None:
-        raise AssertionError("a decision on a run that has not started")
-    return state.layout
-
-
-def _config(state: RunState) -> RunConfig:
-    if state.config is None:  # decide() calls nothing here before RunStart
-        raise AssertionError("a decision on a run that has not started")
-    return state.config
-
-
 Decision = Callable[[RunState, Evidence, int], LedgerRecord | None]
 DECISIONS: tuple[Decision, ...] = (
-    _failure,
+    failure,
     _membership,
     _lease,
     _publish,
     _rejection,
     _checkpoint,
     _version,
-    _evaluation,
-    _goal,
+    evaluation,
+    goal,
 )

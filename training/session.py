@@ -14,7 +14,7 @@ from enum import Enum
 
 from driftline.broker.topics import Stream
 from driftline.consumers import policy
-from driftline.consumers.decisions import proposal_problems
+from driftline.consumers.decision_start import proposal_problems
 from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
 from driftline.consumers.run_state import Folded, Group
@@ -322,14 +322,9 @@ class WorkerSession:
         if self.reader.follower.newest is None:
             return "parameters: a server must publish a version"
         if self.group is None:
-            needed = self.state.config.workers if self.state.config else 0
-            return (
-                f"the run's {needed} workers to be ready"
-                if not self.state.first_names
-                else "the coordinator to let it join"
-            )
-        if self.state.leases.is_on and not self.samples:
-            return "samples: the others are at work on what is left of the data"
+            if self.state.first_names:
+                return "the coordinator to let it join"
+            return f"the run's {self.state.config.workers if self.state.config else 0} workers to be ready"
         others = (one for one in self.state.groups.values() if one.worker != self.name)
         slow = sorted(one.worker for one in others if one.settled_pace < self.pace)
         return f"version {self.state.version + 1}, for which {', '.join(slow) or 'the servers'} must deliver"

@@ -15,7 +15,6 @@ from driftline.consumers.chain import Chain
 from driftline.consumers.coordinator import Coordinator, Phase
 from driftline.consumers.evidence import Evidence
 from driftline.consumers.follower import Follower
-from driftline.consumers.leases import Leases
 from driftline.consumers.owned import OwnedPartition
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
@@ -26,15 +25,11 @@ from driftline.schemas.records import (
     Delta,
     EvaluationReport,
     Event,
-    Grant,
-    GroupId,
     LedgerRecord,
     StopRequest,
     TermStart,
     Version,
 )
-from driftline.schemas.run_config import RunConfig
-from driftline.schemas.sample_range import Samples
 from driftline.schemas.tensors import is_finite
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault
@@ -97,43 +92,6 @@ class CountsTicksItWrites(Coordinator):
             self._ticks_read += 1
             self._next_tick_s = self._now_s + 0.25
         return effects
-
-
-# -- samples ---------------------------------------------------------------------------------------------------------
-
-
-class KeepsWhatTheGoneHeld(Leases):
-    """Leaves the samples of a removed worker with it."""
-
-    def leave(self, group: GroupId) -> None:
-        self._holders[group].held.clear()
-        super().leave(group)
-
-
-class ReturnsTwice(Leases):
-    """Gives back with a removed worker's samples those of its last clock, which a version has consumed."""
-
-    def __init__(self, config: RunConfig | None = None) -> None:
-        super().__init__(config)
-        self._last: dict[GroupId, Samples] = {}
-
-    def use(self, group: GroupId, samples: Samples, *, burned: bool) -> None:
-        super().use(group, samples, burned=burned)
-        self._last[group] = samples
-
-    def leave(self, group: GroupId) -> None:
-        super().leave(group)
-        for one in self._last.get(group, ()):
-            if one.epoch in self._epochs:
-                self._epochs[one.epoch].free.put(one.start, one.stop)
-
-
-class LeasesWhatIsNotFree(Leases):
-    """Forgets which samples are leased as soon as they are."""
-
-    def grant(self, grant: Grant) -> None:
-        super().grant(grant)
-        self._epochs[grant.samples.epoch].free.put(grant.samples.start, grant.samples.stop)
 
 
 # -- settling --------------------------------------------------------------------------------------------------------
@@ -370,7 +328,6 @@ class ReadsHalfModels(WorkerSession):
 
 
 STALLS = (Fault.STALL, Fault.PAUSE, Fault.COMPACT)
-GOING = (Fault.LEAVE, Fault.CRASH_WORKER, Fault.JOIN, Fault.DUPLICATE)
 STRANGERS = (Fault.FOREIGN_RUN, Fault.DUPLICATE, Fault.STALL)
 NEW_TERMS = (Fault.LOST_CLAIM, Fault.VOID_RECORD, Fault.DUPLICATE, Fault.STALL)
 MOVES = (Fault.MOVE, Fault.ZOMBIE, Fault.CRASH_SERVER, Fault.PAUSE)
@@ -384,11 +341,6 @@ PLANTED = (
     Planted("equal terms start", "1", Cores(server=server_with(chain=EqualTermStarts)), NEW_TERMS),
     Planted("forgets on TermStart", "9", Cores(server=server_with(coordinator=ForgetsOnTermStart)), NEW_TERMS),
     Planted("counts ticks it writes", "9", Cores(server=server_with(coordinator=CountsTicksItWrites))),
-    Planted(
-        "keeps what the gone held", "8", Cores(server=server_with(leases=KeepsWhatTheGoneHeld)), GOING, leased=True
-    ),
-    Planted("returns twice", "8", Cores(server=server_with(leases=ReturnsTwice)), GOING, leased=True),
-    Planted("leases what is not free", "8", Cores(server=server_with(leases=LeasesWhatIsNotFree)), leased=True),
     Planted("settles twice", "3", Cores(server=server_with(evidence=SettlesTwice))),
     Planted("trusts announcements", "3", Cores(server=server_with(evidence=TrustsAnnouncements))),
     Planted("ignores roots", "3", Cores(server=server_with(evidence=IgnoresRoots)), CONFLICTS),
