@@ -1,7 +1,8 @@
 """What Kafka answers while it is away is no reason to end: whoever hears it waits and asks again."""
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as Client
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka.errors import translated, undelivered
@@ -49,6 +50,23 @@ def test_a_producer_that_lost_count_fails_what_is_on_its_way_and_goes_on() -> No
     assert len(failed) == 1
     assert producer.close(0.1) == 1
     assert len(failed) == 2
+
+
+class Spent(Client):
+    """A client that says only when it is asked that it has lost count."""
+
+    def poll(self, timeout: float = -1) -> int:  # noqa: ARG002 - as it is there
+        """Raise what librdkafka raises."""
+        raise KafkaException(fatal("_INCONSISTENT"))
+
+
+def test_a_producer_that_says_so_when_it_is_polled_is_replaced_as_well() -> None:
+    producer = KafkaProducer(KafkaSettings("localhost:9"))
+    spent = producer._client = Spent({"bootstrap.servers": "localhost:9", "log_level": 0})
+    producer.poll()
+    producer.send("run.ledger", 0, b"behind")
+    assert id(producer._client) != id(spent)
+    assert producer.close(0.1) == 1
 
 
 def test_a_producer_that_may_not_write_does_not_try_for_ever() -> None:

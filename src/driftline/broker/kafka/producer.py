@@ -109,8 +109,15 @@ class KafkaProducer:
 
     def _is_spent(self) -> bool:
         """Whether the client has lost count; serves what it has to say of that."""
-        self._client.poll(0.0)
+        self._serve(self._client, 0.0)
         return bool(self._faults.spent)
+
+    def _serve(self, client: Client, timeout_s: float) -> None:
+        """Let a client call back; one that has lost count says so here as well."""
+        try:
+            client.poll(timeout_s)
+        except KafkaException as error:
+            self._faults.on_error(error.args[0])
 
     def _renew(self) -> None:
         """Go on with a new client if this one has lost count; what is on its way fails, for its fate is not known."""
@@ -120,19 +127,22 @@ class KafkaProducer:
             _log.warning("a Kafka producer begins anew, and what was on its way is sent again: %s", self._faults.spent)
             old, self._client = self._client, self._new_client()
             old.purge()
-            old.poll(0.0)
+            self._serve(old, 0.0)
             close_within(old.close, self._settings.close_timeout_s, "a Kafka producer")
             self._faults.spent = ""  # last: the old client may have said it again
         self._callbacks.serve()
 
     def _poll(self, timeout_s: float) -> int:
-        self._client.poll(timeout_s)
+        self._serve(self._client, timeout_s)
         return self._callbacks.serve()
 
     def _flush(self, timeout_s: float) -> int:
         deadline = Deadline(timeout_s)
         while True:
-            self._client.flush(deadline.left_s(at_most=_SLICE_S))
+            try:
+                self._client.flush(deadline.left_s(at_most=_SLICE_S))
+            except KafkaException as error:
+                self._faults.on_error(error.args[0])
             self._callbacks.serve()
             waiting = len(self._client)
             if not waiting or deadline.passed():
