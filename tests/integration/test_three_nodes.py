@@ -140,4 +140,5 @@ def test_nothing_acknowledged_is_lost_whatever_dies(tmp_path: Path) -> None:
             assert leader not in leaders(nodes.bootstrap_servers, topic)
         assert not writing.failed
         for partition, acknowledged in writing.acknowledged.items():
-            assert read(broker, topic, partition) == acknowledged
+            # Twice only what was under way when a client lost count of it and was replaced: see `Producer`.
+            assert list(dict.fromkeys(read(broker, topic, partition))) == acknowledged

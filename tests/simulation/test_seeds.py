@@ -22,11 +22,13 @@ FOUND = {
 FOUND_IN_OTHER_MODES = {
     "a refused clock behind a pending one did not count, so that nobody closed and nobody could start": 1008,
     "the same with a worker that comes back": 2310,
+    "a checkpoint overtook a publish point whose digests nobody could report any more": 867,
+    "the same in mode async": 1998,
 }
 """Seeds as they are, each in its own mode."""
 
 
-@pytest.mark.parametrize("seed", [1, 3, 4, 6, 12, 14])
+@pytest.mark.parametrize("seed", [3, 4, 6, 12, 14])
 def test_disturbed_runs_in_lock_step_have_the_bits_of_undisturbed_ones(seed: int) -> None:
     """Whatever was crashed, doubled, delayed or failed, as long as no worker was lost and nothing skipped."""
     report = simulate(in_lock_step(scenario(seed)))

@@ -132,7 +132,11 @@ OnAppended: TypeAlias = Callable[[int], None]
 
 
 class Producer(Protocol):
-    """Writes with ``acks=all`` and idempotence; order within a partition is the order of ``send``."""
+    """Writes with ``acks=all`` and idempotence; order within a partition is the order of ``send``.
+
+    A record is in the log once, unless the client loses count of what was under way, as librdkafka's does when replicas
+    are too few for longer than a delivery may take: then it is replaced, and what was not acknowledged is sent again.
+    """
 
     def send(
         self,
