@@ -15,7 +15,7 @@ COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-u
 	--no-annotate --custom-compile-command "make requirements" --quiet $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check sim chaos bench requirements clean
+.PHONY: help demo test check sim nodes chaos bench requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ check: $(READY) ## lint, format, types, layers and module sizes; no tests
 
 sim: $(READY) ## simulate runs with faults: SEEDS=N or SEEDS=A:B, JOBS=2 processes; the same call goes on after Ctrl-C
 	$(BIN)/python -m driftline.testing.simulation --seeds $(SEEDS) --progress .driftline/simulation --jobs $(JOBS)
+
+nodes: $(READY) ## the tests that need a Kafka of three nodes: some minutes
+	$(BIN)/python -m pytest -m nodes tests/integration
 
 chaos: $(READY) ## kill processes of runs at every step and ten times each; the same call goes on after Ctrl-C
 	$(BIN)/python -m driftline.testing.simulation.dying

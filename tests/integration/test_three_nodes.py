@@ -15,7 +15,7 @@ from driftline.broker.port import EndReached, Record, Start
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.errors import BrokerError
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.nodes, pytest.mark.timeout(400)]
 
 NODES = 3
 GAP_S = 30.0

@@ -15,7 +15,7 @@ from driftline.training.verifying import verify_run
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.nodes, pytest.mark.timeout(400)]
 
 RUN = "lonely"
 PATIENCE_S = 120.0
