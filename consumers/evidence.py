@@ -42,14 +42,14 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
     def __init__(self, state: RunState) -> None:
         for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
             part.__init__(self, state)
-        self._early: deque[Event] = deque(maxlen=MAX_EARLY)
+        self._early: deque[tuple[Event, int]] = deque(maxlen=MAX_EARLY)
         self.ends: dict[int, int] = {}
 
     def hear(self, event: Event, ticks_read: int) -> None:
         """Remember an event of this run. Events of another run under the same name are counted and dropped."""
         start = self._state.start
         if start is None and not isinstance(event, Proposal):
-            self._early.append(event)  # RunStart, once we have read it, says whether it is of this run
+            self._early.append((event, ticks_read))  # RunStart, once we have read it, says whether it is of this run
         elif start is not None and event.run != start.run:
             self.counters["foreign_events"] += 1
         else:
@@ -110,6 +110,11 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         if config is not None and all(partition in ends for partition in range(config.partitions)):
             self.ends = dict(ends)
 
+    def forget_lives(self) -> None:
+        """Count silence from now on: ticks of another reign say nothing."""
+        super().forget_lives()
+        self._early = deque(((event, 0) for event, _ in self._early), MAX_EARLY)
+
     def forget_settled(self) -> None:
         """Drop what the ledger now holds."""
         self._forget_clocks()
@@ -118,4 +123,4 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         self._forget_snapshots()
         self._forget_birth()
         while self._state.start is not None and self._early:
-            self.hear(self._early.popleft(), ticks_read=0)
+            self.hear(*self._early.popleft())

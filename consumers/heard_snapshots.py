@@ -1,7 +1,5 @@
 """What was heard of snapshots: which partitions of which version are durable, until a checkpoint names them."""
 
-from collections import Counter
-
 from driftline.consumers.run_state import RunState
 from driftline.consumers.shard import tensor_names
 from driftline.schemas.records import SnapshotPlace, SnapshotReport
@@ -16,7 +14,6 @@ class HeardSnapshots:
     def __init__(self, state: RunState) -> None:
         self._state = state
         self.written: dict[int, dict[int, SnapshotReport]] = {}
-        self.counters: Counter[str] = Counter()
         self.failure = ""
 
     def _hear_snapshots(self, event: SnapshotReport) -> None:
@@ -32,7 +29,6 @@ class HeardSnapshots:
             self.written[event.version][event.partition] = event
         while len(self.written) > MAX_OPEN:
             del self.written[min(self.written)]
-            self.counters["snapshots_superseded"] += 1
 
     def durable(self) -> tuple[int, list[SnapshotReport]] | None:
         """Return the newest version whose partitions are all durable, with their reports in order."""

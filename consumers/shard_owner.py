@@ -42,6 +42,7 @@ class ShardOwner:
         self._caught_up = False
         self._waiting: set[int] = set()
         self._lost: dict[int, int] = {}
+        self._ledger_asked = self._ask_again = False
         self._known_ends = KnownEnds(state)
         self._snapshots = Snapshotting(name, incarnation, state)
         self.owned: dict[int, OwnedPartition] = {}
@@ -126,7 +127,7 @@ class ShardOwner:
         if owned is None or owned.restoring is None:
             return []
         owned.restoring.read_to_end = True
-        return [AskEnds(Stream.LEDGER)]
+        return self._ask_ledger()
 
     def _missing_snapshots(self) -> str:
         """Say which snapshots are not where the ledger says, of partitions that have been searched to their end."""
@@ -153,7 +154,7 @@ class ShardOwner:
         if lost.partition not in self.owned:
             return []
         self._lost[lost.partition] = lost.begin
-        return self._go_on_without() or [AskEnds(Stream.LEDGER)]
+        return self._go_on_without() or self._ask_ledger()
 
     def on_deltas_caught_up(self, reached: CaughtUp) -> list[Effect]:
         """The deltas of a partition were read to their end, which must be behind all that the ledger knows."""
@@ -178,13 +179,29 @@ class ShardOwner:
         checkpoint = self._state.checkpoint
         return 0 if checkpoint is None else checkpoint.floors[partition]
 
+    def look_again(self) -> list[Effect]:
+        """Ask once more while something is missing; called once a tick interval."""
+        is_due = not self._ledger_asked and (self._lost or self._missing_snapshots())
+        return self._ask_ledger() if is_due else []
+
+    def _ask_ledger(self) -> list[Effect]:
+        """Ask where the ledger ends; one question at a time."""
+        self._ask_again = self._ledger_asked
+        if self._ledger_asked:
+            return []
+        self._ledger_asked = True
+        return [AskEnds(Stream.LEDGER)]
+
     def on_ledger_end(self, end: int | None) -> list[Effect]:
         """Where the ledger ended after something was found to be missing; None if nobody could say."""
+        self._ledger_asked = False
+        if self._ask_again:
+            return self._ask_ledger()  # what was found since may be younger than this answer
         missing = self._missing_snapshots()
         if not self._lost and not missing:
             return []
         if end is None or self._state.next_offset < end:
-            return [AskEnds(Stream.LEDGER)]
+            return []  # `look_again` asks once more, when there was time to read on
         if missing:
             return [Finish("snapshots are missing", missing)]
         partition, begin = min(self._lost.items())

@@ -289,7 +289,7 @@ class ShardServer(ShardOwner):
         if self._state.config is None or self._state.ended is not None or now_s < self._next_beat_s:
             return []
         self._next_beat_s = now_s + self._state.config.tick_interval_s
-        return [self._server_state()]
+        return [self._server_state(), *self.look_again()]
 
     def _server_state(self) -> Effect:
         if self._state.start is None:

@@ -1,7 +1,5 @@
 """Deltas that the ledger uses and the log does not hold any more: the server says so, and never waits for them."""
 
-import random
-import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,11 +8,9 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.known_ends import OWNER, KnownEnds
 from driftline.consumers.run_state import RunState
-from driftline.consumers.server import Server
-from driftline.consumers.serving import SERVER_GROUPS
-from driftline.consumers.shell import Shell
 from driftline.schemas.effects import AskEnds, Effect, Finish
 from driftline.testing.in_process import run_in_process
+from tests.unit.newcomer import new_server
 from tests.unit.verifiable import PARTITIONS, compute, offer
 
 RUN = "kept"
@@ -107,7 +103,7 @@ def test_a_server_that_rebuilds_from_deltas_that_were_made_anew_or_cut_short_sto
         for record in records:
             assert record is not None
             broker.log.append(topic, partition, record.value)
-    finish = new_server(broker)
+    finish = new_server(broker, RUN)
     assert finish.reason == "deltas are missing"
     assert topic in finish.failure
     assert f"ends at offset {kept}" in finish.failure
@@ -123,17 +119,3 @@ def cut_before_the_end(broker: MemoryBroker) -> None:
     for record in values:
         assert record is not None
         broker.log.append(topic, 0, record.value)
-
-
-def new_server(broker: MemoryBroker) -> Finish:
-    """Let a server come that knows nothing but the log, and return how it ends."""
-    rng = random.Random(1)  # noqa: S311 - a test
-    shell = Shell(broker, RUN, Server("new", b"n" * 16, rng), "new", SERVER_GROUPS)
-    deadline_s = time.monotonic() + DEADLINE_S
-    try:
-        while shell.finished is None:
-            assert time.monotonic() < deadline_s, "it waits for ever"
-            shell.step(0.01)
-        return shell.finished
-    finally:
-        shell.close()

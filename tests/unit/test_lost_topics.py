@@ -1,6 +1,5 @@
 """Topics that were deleted, made anew or cut short: everybody stops and says so; nobody begins again at version 0."""
 
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,19 +13,17 @@ from driftline.broker.port import Record
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.follower import Model
 from driftline.consumers.remains import check_ledger_kept
-from driftline.consumers.server import Server
-from driftline.consumers.serving import SERVER_GROUPS, serve, wait_for_run
-from driftline.consumers.shell import Shell
+from driftline.consumers.serving import serve, wait_for_run
 from driftline.errors import BrokerError, RunRefused
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
-from driftline.schemas.effects import Finish
 from driftline.testing.in_process import run_in_process
 from driftline.training.preparing import prepare_topics
 from driftline.training.reading import read_ledger
 from driftline.training.run_settings import RunSettings
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
+from tests.unit.newcomer import new_server
 from tests.unit.verifiable import PARTITIONS, compute, offer
 
 RUN = "kept"
@@ -64,20 +61,6 @@ def read_all(broker: MemoryBroker, topic: str, partition: int) -> list[Record]:
     """Return what stands in a partition that nobody has trimmed."""
     found = [broker.log.read(topic, partition, one) for one in range(broker.log.bounds(topic, partition).end)]
     return [record for record in found if record is not None]
-
-
-def new_server(broker: MemoryBroker) -> Finish:
-    """Let a server come that knows nothing but the log, and return how it ends."""
-    rng = random.Random(1)  # noqa: S311 - a test
-    shell = Shell(broker, RUN, Server("new", b"n" * 16, rng), "new", SERVER_GROUPS)
-    deadline_s = time.monotonic() + DEADLINE_S
-    try:
-        while shell.finished is None:
-            assert time.monotonic() < deadline_s, "it waits for ever"
-            shell.step(0.01)
-        return shell.finished
-    finally:
-        shell.close()
 
 
 # -- the ledger ------------------------------------------------------------------------------------------------------
@@ -155,7 +138,7 @@ def test_a_server_that_cannot_find_the_first_version_says_so(gone: bool) -> None
         broker.log.delete(topic_name(RUN, Stream.SNAPSHOTS))
     else:
         make_anew(broker, Stream.SNAPSHOTS)
-    finish = new_server(broker)
+    finish = new_server(broker, RUN)
     assert finish.reason == "snapshots are missing"
     assert "version 0 cannot be rebuilt" in finish.failure
     assert topic_name(RUN, Stream.SNAPSHOTS) in finish.failure
@@ -170,7 +153,7 @@ def test_a_server_that_cannot_find_the_last_checkpoint_says_where_it_should_be()
     with pytest.raises(
         BrokerError, match=rf"{topic_name(RUN, Stream.SNAPSHOTS)}\[\d\] has no offset \d+.*another name"
     ):
-        new_server(broker)
+        new_server(broker, RUN)
 
 
 # -- what expired ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from driftline.consumers.evidence import Evidence
 from driftline.consumers.known_ends import OWNER
 from driftline.consumers.run_state import RunState
 from driftline.schemas.effects import AskEnds
-from driftline.schemas.records import NO_HASH, Contribution
+from driftline.schemas.records import NO_HASH, Contribution, Ready, StopRequest
 from tests.unit.told_run import CONFIG, G1, UUID, Ledger, server
 
 PATIENCE = CONFIG.gone_after_ticks
@@ -127,3 +127,34 @@ def test_every_question_is_answered() -> None:
         time.sleep(0.01)
     assert list(ends.answers) == [(one, {0: 0, 1: 1}), (one, {}), (other, {0: 0, 1: 1})]
     ends.close()
+
+
+def early() -> Evidence:
+    """Return what is remembered of a member at tick 5 and of a request to stop at tick 7, before the start is read."""
+    state = RunState()
+    evidence = Evidence(state)
+    evidence.hear(Ready(run=UUID, worker="worker-3", incarnation=b"3" * 16, version=0), 5)
+    evidence.hear(StopRequest(run=UUID, sender="ada", reason="enough"), 7)
+    return evidence
+
+
+def started(evidence: Evidence) -> None:
+    """Read the start."""
+    for offset, value in enumerate(Ledger().start().values):
+        evidence._state.read(offset, value)
+    evidence.forget_settled()
+
+
+def test_what_was_heard_before_the_start_was_heard_when_it_was() -> None:
+    """Not at tick 0: a member would be gone, and a run that is to be stopped over, before their time."""
+    evidence = early()
+    started(evidence)
+    assert (evidence.heard["worker-3", b"3" * 16], evidence.stop_tick) == (5, 7)
+
+
+def test_silence_counts_from_a_new_reign_on_also_for_what_was_heard_before_the_start() -> None:
+    """Its ticks begin anew, so those of the reign before would lie ahead of them."""
+    evidence = early()
+    evidence.forget_lives()
+    started(evidence)
+    assert (evidence.heard["worker-3", b"3" * 16], evidence.stop_tick) == (0, 0)
