@@ -3,13 +3,14 @@
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from driftline.broker.embedded import EmbeddedBroker
+from driftline.broker.embedded.state import Launch
 from driftline.broker.kafka import KafkaBroker
 from driftline.broker.topics import Stream, topic_name
-from driftline.errors import BrokerError
+from driftline.errors import BrokerError, EmbeddedBrokerError
 from driftline.training.faults import CONTROLLER, LEADER
 
 END_WAIT_S: Final = 30.0
@@ -26,11 +27,14 @@ class Nodes:
         embedded: the broker that they are.
         broker: its clients.
         run: whose ledger decides who is the leader.
+        hit: name → the process of it that was told last to end. A later fault may hit a node that an earlier one has
+            just started again, so names alone say nothing.
     """
 
     embedded: EmbeddedBroker
     broker: KafkaBroker
     run: str
+    hit: dict[str, Launch] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -56,25 +60,45 @@ class Nodes:
 
     def signal(self, name: str, number: signal.Signals) -> bool:
         """Signal one; return whether it ran."""
-        return self.embedded.signal(_number(name), number)
+        launch = self.embedded.signal(_number(name), number)
+        if launch is not None and number in (signal.SIGKILL, signal.SIGTERM):
+            self.hit[name] = launch
+        return launch is not None
 
     def revive(self, names: Sequence[str]) -> None:
         """Start those that have ended, or that end soon because they were asked to.
 
+        One that is hit again meanwhile is left to whoever undoes that.
+
         Raises:
             EmbeddedBrokerError: one does not start.
         """
-        numbers = [_number(name) for name in names]
+        ours = {name: self.hit[name] for name in names}
+        self._wait_for_ends(ours)
+        while left := [name for name in names if self.hit[name] == ours[name]]:
+            before = dict(self.hit)
+            try:
+                self._start(left)
+            except EmbeddedBrokerError:
+                if self.hit == before:
+                    raise
+            else:
+                return
+
+    def _wait_for_ends(self, ours: dict[str, Launch]) -> None:
         deadline_s = time.monotonic() + END_WAIT_S
-        while any(self.embedded.runs(number) for number in numbers) and time.monotonic() < deadline_s:
+        while lasting := [name for name in ours if self.embedded.running(_number(name)) == ours[name]]:
+            if time.monotonic() >= deadline_s:
+                for name in lasting:
+                    self.embedded.signal(_number(name), signal.SIGKILL)
             time.sleep(_POLL_S)
-        for number in numbers:
-            self.embedded.kill(number)
-        if len(numbers) == len(self.embedded.nodes):
+
+    def _start(self, names: Sequence[str]) -> None:
+        if len(names) == len(self.embedded.nodes):
             self.embedded.start()  # together: a majority of them must be there before one of them is ready
             return
-        for number in numbers:
-            self.embedded.revive(number)
+        for name in names:
+            self.embedded.revive(_number(name))
 
 
 def _number(name: str) -> int:

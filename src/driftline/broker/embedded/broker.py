@@ -140,22 +140,22 @@ class EmbeddedBroker:
         killed = [one.kill() for one in (self._nodes() if node is None else [self._node(node)])]
         return any(killed)
 
-    def signal(self, node: int, number: signal.Signals) -> bool:
-        """Signal a node's process, and no other; False if it is not running.
+    def signal(self, node: int, number: signal.Signals) -> state.Launch | None:
+        """Signal a node's process, and no other; return which one that was, None if it is not running.
 
         Raises:
             UsageError: there is no such node.
         """
-        launch = self._node(node).running()
-        return launch is not None and process.send(launch, number)
+        launch = self.running(node)
+        return launch if launch is not None and process.send(launch, number) else None
 
-    def runs(self, node: int) -> bool:
-        """Whether a node's process lives.
+    def running(self, node: int) -> state.Launch | None:
+        """Return the launch of a node whose process lives, None if it does not.
 
         Raises:
             UsageError: there is no such node.
         """
-        return self._node(node).running() is not None
+        return self._node(node).running()
 
     def revive(self, node: int, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start a node that does not run, and none of the others.
