@@ -5,10 +5,15 @@ kill matrix. A time ends with the second version behind the kill: the first may 
 made of work on a version that was published behind the kill.
 """
 
+import argparse
 import statistics
+import tempfile
 import time
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Final
 
+from bench.conditions import conditions
 from bench.raw_recovery import raw_leader_s, raw_takeover_s
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
@@ -38,22 +43,33 @@ GOODPUT_S = 120.0
 """About as long is a run with a kill a minute."""
 
 
-def recovery(folder: Path, *, kills: int) -> dict[str, float]:
-    """Kill servers, workers and leaders of the ledger, about ``kills`` times each.
+def recovery(folder: Path, *, kills: int, only: Collection[str] = ()) -> dict[str, float]:
+    """Kill servers, workers and leaders of the ledger, about ``kills`` times each; and what else there is to measure.
+
+    Args:
+        folder: for brokers and logs.
+        kills: of each kind.
+        only: names of `MEASURES`; all of them if none is given.
 
     Raises:
         RuntimeError: a promise was not kept.
     """
-    with EmbeddedBroker(folder / "one", prepare=False) as one:
-        found = _server(one, folder, kills) | _worker(one, folder, kills)
-        found |= _summary("takeover_server_raw_s", raw_takeover_s(one.bootstrap_servers, kills))
-        found |= _snapshots(one, folder) | _goodput(one, folder)
-    with EmbeddedBroker(folder / "three", nodes=3, prepare=False) as three:
-        script = ", ".join(f"kill leader@{FIRST + APART_NODES * index}" for index in range(kills))
-        outcome, _ = _played(three, folder, "leader", script, APART_NODES)
-        found |= _summary("takeover_leader_s", [gap for gap in outcome.gaps_s if gap is not None])
-        found |= _summary("takeover_leader_raw_s", raw_leader_s(three, kills))
+    found = dict[str, float]()
+    for nodes, measures in ((1, MEASURES), (3, MEASURES_OF_THREE)):
+        chosen = [measure for name, measure in measures.items() if not only or name in only]
+        if chosen:
+            with EmbeddedBroker(folder / f"nodes-{nodes}", nodes=nodes, prepare=False) as broker:
+                for measure in chosen:
+                    found |= measure(broker, folder, kills)
     return found
+
+
+def _leader(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float]:
+    """Kill the node that leads the ledger, again and again."""
+    script = ", ".join(f"kill leader@{FIRST + APART_NODES * index}" for index in range(kills))
+    outcome, _ = _played(broker, folder, "leader", script, APART_NODES)
+    found = _summary("takeover_leader_s", [gap for gap in outcome.gaps_s if gap is not None])
+    return found | _summary("takeover_leader_raw_s", raw_leader_s(broker, kills))
 
 
 def _server(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float]:
@@ -69,17 +85,24 @@ def _server(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float
         for one, gap in zip(outcome.disturbances, outcome.gaps_s, strict=True)
         if gap is not None and one.at_s is not None and _owns(owned, one.hit[0], one.at_s)
     ]
-    return _summary("takeover_server_s", gaps)
+    raw_s = raw_takeover_s(broker.bootstrap_servers, kills)
+    return _summary("takeover_server_s", gaps) | _summary("takeover_server_raw_s", raw_s)
 
 
 def _worker(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float]:
-    """Kill a worker that comes back long after the others have gone on without it."""
+    """Kill a worker that comes back long after the others have gone on without it.
+
+    One that whoever started it tells the run of, and one that the run has to miss.
+    """
     script = ", ".join(f"kill worker-{1 + index % 2}@{FIRST + 3 * APART * index} for 6s" for index in range(kills))
-    outcome, _ = _played(broker, folder, "worker", script, 3 * APART, same_bits=False)
-    return _summary("worker_loss_s", [gap for gap in outcome.gaps_s if gap is not None])
+    found = dict[str, float]()
+    for key, mourns in (("worker_loss_s", True), ("worker_silence_s", False)):
+        outcome, _ = _played(broker, folder, "worker", script, 3 * APART, same_bits=False, mourns=mourns)
+        found |= _summary(key, [gap for gap in outcome.gaps_s if gap is not None])
+    return found
 
 
-def _snapshots(broker: EmbeddedBroker, folder: Path, rounds: int = 3) -> dict[str, float]:
+def _snapshots(broker: EmbeddedBroker, folder: Path, _kills: int, rounds: int = 3) -> dict[str, float]:
     """Train with snapshots and without, in turns; return the share of the time that they cost."""
     shares = []
     for _ in range(rounds):
@@ -91,7 +114,7 @@ def _snapshots(broker: EmbeddedBroker, folder: Path, rounds: int = 3) -> dict[st
     return {"snapshot_share": statistics.median(shares), "snapshot_share_max": max(shares)}
 
 
-def _goodput(broker: EmbeddedBroker, folder: Path) -> dict[str, float]:
+def _goodput(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, float]:
     """Kill a server a minute; return the pace over that of the same run undisturbed."""
     usual = 200
     pace = usual / _undisturbed(broker, folder, "pace", usual, pause_s=CLOCK_S)
@@ -120,12 +143,13 @@ def _check(outcome: Outcome) -> None:
 
 
 def _played(
-    broker: EmbeddedBroker, folder: Path, name: str, script: str, apart: int, *, same_bits: bool = True
-) -> tuple[Outcome, str]:
+    broker: EmbeddedBroker, folder: Path, name: str, script: str, apart: int, *,
+    same_bits: bool = True, mourns: bool = False,
+) -> tuple[Outcome, str]:  # fmt: skip
     faults: tuple[Fault, ...] = parse_script(script)
     run = f"bench-{name}-{time.time_ns():x}"
     job = Job(run=run, steps=faults[-1].version + apart, pause_s=CLOCK_S, snapshot_every=100)
-    outcome = Play(broker, job, faults, folder / run, same_bits=same_bits).run()
+    outcome = Play(broker, job, faults, folder / run, same_bits=same_bits, mourns=mourns).run()
     _check(outcome)
     return outcome, run
 
@@ -157,3 +181,35 @@ def _summary(key: str, seconds: list[float]) -> dict[str, float]:
         f"{key}_max": max(seconds),
         f"{key}_kills": float(len(seconds)),
     }
+
+
+Measure = Callable[[EmbeddedBroker, Path, int], dict[str, float]]
+MEASURES: Final[Mapping[str, Measure]] = {
+    "server": _server,
+    "worker": _worker,
+    "snapshots": _snapshots,
+    "goodput": _goodput,
+}
+"""Name → what is measured on a broker of one node."""
+
+MEASURES_OF_THREE: Final[Mapping[str, Measure]] = {"leader": _leader}
+"""The same, of three nodes."""
+
+
+def main() -> None:
+    """Measure what is asked for, and print it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
+    parser.add_argument("--kills", type=int, default=10, help="kills of each kind (default 10)")
+    names = [*MEASURES, *MEASURES_OF_THREE]
+    parser.add_argument("--only", nargs="+", choices=names, default=(), metavar="WHAT", help=", ".join(names))
+    arguments = parser.parse_args()
+    described = conditions(vars(arguments))
+    with tempfile.TemporaryDirectory(prefix="driftline-bench-") as folder:
+        found = recovery(Path(folder), kills=arguments.kills, only=arguments.only)
+    print(f"load {described['load_before']:.1f} before, on {described['cores']} cores, at {described['commit']}")
+    for name, value in found.items():
+        print(f"{name:32} {value:.4g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,7 @@ TOP_SEED = 2**63 - 1
 RETAIN = "all", "checkpoint"
 MIN_TICK_S = 0.01
 MAX_TICK_S = 3600
+MIN_GONE_AFTER, MAX_GONE_AFTER = 2, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ def check(config: RunConfig) -> None:
         *_check_int("seed", config.seed, 0, TOP_SEED),
         *_check_int("partitions", config.partitions, 1, 1_000),
         *_check_int("max_unsettled", config.max_unsettled, 1, 1_000),
-        *_check_int("gone_after_ticks", config.gone_after_ticks, 2, 1_000_000),
+        *_check_int("gone_after_ticks", config.gone_after_ticks, MIN_GONE_AFTER, MAX_GONE_AFTER),
         *_check_int("snapshot_every", config.snapshot_every, 0, 2**53),
     ]
     problems += _check_retain(config)

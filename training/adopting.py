@@ -19,6 +19,7 @@ _PLACES = {
     "partitions": ("", "partitions"),
     "snapshot_every": ("", "snapshot_every"),
     "retain": ("", "retain"),
+    "gone_after": ("", "gone_after_ticks"),
     **{
         name: ("consistency", name)
         for name in (
@@ -99,6 +100,7 @@ def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
         partitions=theirs.partitions,
         snapshot_every=theirs.snapshot_every,
         retain=theirs.retain,
+        gone_after_ticks=theirs.gone_after_ticks,
         consistency=theirs.consistency,
         schedule=theirs.schedule,
         local=theirs.local,

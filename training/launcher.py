@@ -18,7 +18,9 @@ from driftline.telemetry.exporting import exporting
 from driftline.training.background import Background
 from driftline.training.chaos import Chaos, Disturbance
 from driftline.training.chaos_nodes import Nodes
+from driftline.training.farewells import Farewells
 from driftline.training.faults import Fault
+from driftline.training.incarnations import new_mark
 from driftline.training.live import Live
 from driftline.training.outcome import check_finish
 from driftline.training.plan import Plan
@@ -91,6 +93,7 @@ class Launcher:
         self._evaluating: Background[tuple[Finish, RunState]] | None = None
         self._alone_since_s: float | None = None
         self._disk_is_said = False
+        self._farewells = Farewells(broker, plan.settings.run)
         self._chaos = Chaos(
             broker, plan.settings.run, faults, children=self._children, start=self._start_one, nodes=nodes, say=say
         )
@@ -138,8 +141,10 @@ class Launcher:
             self._chaos.begin()
 
     def _start_one(self, name: str, role: str) -> Child:
-        command = self._plan.server_command if role == "server" else self._plan.worker_command
-        return self._children.start(name, role, command(name))
+        if role == "server":
+            return self._children.start(name, role, self._plan.server_command(name))
+        mark = new_mark()
+        return self._children.start(name, role, self._plan.worker_command(name, mark), mark)
 
     def _after(self, finish: "Finish") -> None:
         """The run is over: everybody ends by himself."""
@@ -155,6 +160,7 @@ class Launcher:
         self._chaos.end()
         for child in self._children.end(ENDING):
             self._say(f"{child.name} did not end when asked to and was killed; its log is {child.log}")
+        self._farewells.close()
         if self._evaluating is not None:
             self._evaluating.done.wait(EVALUATOR_WAIT_S)
 
@@ -162,6 +168,8 @@ class Launcher:
         for child in self._children.newly_ended():
             if child.code and not child.disturbed and not (self._is_alone() and self._evaluator_knows_why()):
                 self._mourn(child)
+        if self._watching.run_uuid is not None:
+            self._farewells.look(self._watching.run_uuid, self._watching.newest.members, self._children.dead_marks())
         self._check_alone()
 
     def _is_alone(self) -> bool:

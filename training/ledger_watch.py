@@ -5,7 +5,7 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.chain import Chain
 from driftline.errors import Undecodable
 from driftline.schemas.codec import decode
-from driftline.schemas.records import LedgerRecord, RunEnd, RunStart, TermStart, Version
+from driftline.schemas.records import LedgerRecord, Membership, RunEnd, RunStart, TermStart, Version
 
 
 class LedgerHead:
@@ -14,12 +14,16 @@ class LedgerHead:
     Attributes:
         version: the newest; -1 before the start of the run.
         coordinator: name of the server that reigns; empty before the first.
+        run: UUID of the run; empty before its start.
+        members: worker → incarnation of those that are in the run.
         ended: whether the run is over.
     """
 
     def __init__(self) -> None:
         self.version = -1
         self.coordinator = ""
+        self.run = b""
+        self.members: dict[str, bytes] = {}
         self.ended = False
         self._chain = Chain()
 
@@ -35,7 +39,11 @@ class LedgerHead:
             case TermStart():
                 self.coordinator = record.coordinator
             case RunStart():
-                self.version = max(self.version, 0)
+                self.run, self.version = record.run, max(self.version, 0)
+            case Membership():
+                for one in record.removals:
+                    self.members.pop(one.worker, None)
+                self.members |= {one.worker: one.incarnation for one in record.joins}
             case Version():
                 self.version = record.version
             case RunEnd():

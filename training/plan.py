@@ -40,8 +40,8 @@ class Plan:
         """Return the command line of one server."""
         return [*self._driftline("server"), self.settings.run, "--name", name, *self._figures(name), *self._tied()]
 
-    def worker_command(self, name: str) -> list[str]:
-        """Return the command line of one worker."""
+    def worker_command(self, name: str, mark: bytes = b"") -> list[str]:
+        """Return the command line of one worker, whose incarnations begin with ``mark``."""
         settings = self.settings
         length = ("--epochs", settings.epochs) if settings.steps is None else ("--steps", settings.steps)
         options = {
@@ -54,10 +54,13 @@ class Plan:
             "--partitions": settings.partitions,
             "--snapshot-every": settings.snapshot_every,
             "--retain": settings.retain,
+            "--gone-after": settings.gone_after_ticks,
         }
         words = [word for option, value in options.items() for word in (option, str(value))]
         pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
-        return [*self._driftline("worker"), *words, *pairs, *self._figures(name), *self._tied(), "--", self.task]
+        marked = ["--mark", mark.hex()] if mark else []
+        words = [*self._driftline("worker"), *words, *pairs, *self._figures(name), *self._tied(), *marked]
+        return [*words, "--", self.task]
 
     @property
     def evaluator(self) -> str:

@@ -27,6 +27,7 @@ class Child:
         log_from: where in the file its own output begins.
         reported: whether somebody has been told of its end.
         disturbed: whether its end, if it has ended, is one that was asked for.
+        mark: with which the incarnations of a worker begin; empty for others.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Child:
     log_from: int
     reported: bool = False
     disturbed: bool = False
+    mark: bytes = b""
 
     @property
     def code(self) -> int | None:
@@ -80,8 +82,8 @@ class Children:
     environment: Mapping[str, str] = field(default_factory=dict)
     all: list[Child] = field(default_factory=list)
 
-    def start(self, name: str, role: str, command: Sequence[str]) -> Child:
-        """Start one; ``name`` is also the name of its log file."""
+    def start(self, name: str, role: str, command: Sequence[str], mark: bytes = b"") -> Child:
+        """Start one; ``name`` is also the name of its log file, ``mark`` a mark that ``command`` gives to it."""
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{name}.log"
         with log.open("ab") as output:
@@ -94,13 +96,17 @@ class Children:
                 start_new_session=True,
                 env={**os.environ, **self.environment},
             )
-            child = Child(name, role, process, log, log_from)
+            child = Child(name, role, process, log, log_from, mark=mark)
         self.all.append(child)
         return child
 
     def living(self, role: str | None = None) -> list[Child]:
         """Return those that live, of one role or of all."""
         return [child for child in self.all if child.code is None and role in (None, child.role)]
+
+    def dead_marks(self) -> set[bytes]:
+        """Return the marks of those that have ended."""
+        return {child.mark for child in self.all if child.mark and child.code is not None}
 
     def newly_ended(self) -> list[Child]:
         """Return those that ended since this was asked last."""

@@ -23,6 +23,7 @@ class Progress:
         staleness: the largest so far, in versions.
         waiting_share: mean share of their time that workers spend waiting; None while unknown.
         wire_bytes: payload written so far.
+        members: worker → incarnation of those that the ledger has.
         disk: what the run will take of Kafka's disks, in words; empty before it starts.
     """
 
@@ -38,6 +39,7 @@ class Progress:
     staleness: int = 0
     waiting_share: float | None = None
     wire_bytes: int = 0
+    members: Mapping[str, bytes] = field(default_factory=dict)
     disk: str = ""
 
 
@@ -68,6 +70,7 @@ class Watching:
             workers=len(state.groups),
             staleness=max(state.totals.staleness, default=0),
             wire_bytes=wire_bytes(state),
+            members={group.worker: group.incarnation for group in state.groups.values()},
             disk=self._disk(state.config, state.layout),
         )
 

@@ -44,6 +44,7 @@ class RunSettings:
         partitions: of the sharded topics.
         snapshot_every: versions between two snapshots; 0 for none.
         retain: ``all`` deltas, or only those behind the last ``checkpoint``.
+        gone_after_ticks: a worker is removed when so many ticks were read without its heartbeat.
         chosen: which of them somebody chose, by the names of the options; a run that exists decides the others. None
             is all of them.
     """
@@ -64,6 +65,7 @@ class RunSettings:
     partitions: int = 4
     snapshot_every: int = 100
     retain: str = "all"
+    gone_after_ticks: int = 12
     chosen: frozenset[str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -100,6 +102,7 @@ class RunSettings:
             partitions=self.partitions,
             snapshot_every=self.snapshot_every,
             retain=self.retain,
+            gone_after_ticks=self.gone_after_ticks,
             rule=rule,
         )
         check(config)

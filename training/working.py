@@ -15,6 +15,7 @@ from driftline.telemetry.metrics import Watch, nobody_watches
 from driftline.training.adopting import adopted_settings
 from driftline.training.computing import Computing, Skipped
 from driftline.training.figures import worker_samples
+from driftline.training.incarnations import new_incarnation
 from driftline.training.preparing import prepare_topics
 from driftline.training.reading import check_same_run, read_config
 from driftline.training.run_settings import RunSettings
@@ -34,6 +35,7 @@ def work(
     *,
     stop: threading.Event,
     patience_s: float = 600.0,
+    mark: bytes = b"",
     watch: Watch = nobody_watches,
 ) -> Finish:
     """Train in this process until the run ends or ``stop`` is set.
@@ -48,6 +50,7 @@ def work(
         task: what is trained.
         stop: set it to leave the run in an orderly way.
         patience_s: seconds to wait for the next clock before giving up.
+        mark: with which its incarnations begin, so that whoever started the process knows them.
         watch: told where the worker's figures come from, for each session anew.
 
     Raises:
@@ -62,7 +65,7 @@ def work(
         settings = adopted_settings(settings, existing)
     computing = Computing(task, settings)
     prepare_topics(broker, settings)
-    session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16))
+    session = WorkerSession(name, new_incarnation(mark), computing.offer, os.urandom(16))
     while True:
         with Running(broker, settings.run, session, name) as running:
             watch(partial(running.samples, partial(worker_samples, session)))
@@ -74,7 +77,7 @@ def work(
         if session.state.start is not None:
             check_same_run(broker, settings.run, session.state.start)
         log.warning("%s; it joins again", finish.failure)
-        session = WorkerSession(name, os.urandom(16), computing.offer, os.urandom(16), gives_way=True)
+        session = WorkerSession(name, new_incarnation(mark), computing.offer, os.urandom(16), gives_way=True)
 
 
 class _Worker:

@@ -28,6 +28,7 @@ THEIRS = RunConfig(
     steps=70,
     seed=9,
     partitions=2,
+    gone_after_ticks=20,
     consistency=Consistency(mode="ssp", staleness=4, max_age_s=2.5),
     schedule=Schedule(warmup=3, decay="linear", final=0.25),
     local=LocalWork(clip_norm=1.5, steps=3),

@@ -45,7 +45,10 @@ class Pretended(Plan):
         """Run the program of this name."""
         return [sys.executable, "-c", self.programs.get(name, STEADY)]
 
-    worker_command = server_command
+    def worker_command(self, name: str, mark: bytes = b"") -> list[str]:
+        """Run the program of this name; it bears no mark."""
+        del mark
+        return self.server_command(name)
 
 
 @dataclass
@@ -165,8 +168,8 @@ def test_the_command_lines_hold_every_setting_and_no_property() -> None:
     words = " ".join(plan.worker_command("worker-1")[1:])
     assert words == (
         "-m driftline worker --run r --name worker-1 --workers 2 --epochs 5 --mode sync --staleness 0 "
-        "--buffer 0 --weighting none --seed 7 --partitions 8 --snapshot-every 100 --retain all --set channels=4 "
-        "--bootstrap-servers h:1 --stop-with-stdin -- digits"
+        "--buffer 0 --weighting none --seed 7 --partitions 8 --snapshot-every 100 --retain all "
+        "--gone-after 12 --set channels=4 --bootstrap-servers h:1 --stop-with-stdin -- digits"
     )
     assert plan.server_command("server-1")[2:] == [
         *("driftline", "server", "r", "--name", "server-1", "--bootstrap-servers", "h:1", "--stop-with-stdin")

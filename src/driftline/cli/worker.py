@@ -11,10 +11,13 @@ from driftline.config.keys import RUN_NAME, TASK_NAME
 @click.argument("task", required=False, envvar=TASK_NAME.variable)
 @run_name_option
 @click.option("--name", help="Of this worker, unique in the run. Default: made of host and process id.")
+@click.option("--mark", default="", hidden=True, help="With which its incarnations begin; said by `train`.")
 @run_options
 @connection_options
 @role_options
-def worker(task: str | None, run: str | None, name: str | None, *, stop_with_stdin: bool, **_settings: object) -> None:
+def worker(
+    task: str | None, run: str | None, name: str | None, *, mark: str, stop_with_stdin: bool, **_settings: object
+) -> None:
     """Compute gradients of TASK for a run, until the run ends.
 
     TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. A run that does not exist
@@ -25,6 +28,7 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
     from driftline.telemetry import identify  # noqa: PLC0415
     from driftline.telemetry.exporting import exporting  # noqa: PLC0415 - keeps --help fast
+    from driftline.training.incarnations import read_mark  # noqa: PLC0415 - ditto
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")
@@ -33,6 +37,7 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
     problems = words.problems
     chosen = problems.attempt(lambda: check_member_name(own_name("worker") if name is None else name, "worker"), "")
     words.check_task(task)
+    own_mark = problems.attempt(lambda: read_mark(mark), b"")
     problems.check()
     connection.check_known()
 
@@ -49,6 +54,8 @@ def worker(task: str | None, run: str | None, name: str | None, *, stop_with_std
             from driftline.training.working import work  # noqa: PLC0415 - ditto
 
             stop = stopping.begin()
-            finish = work(kafka.broker, settings, chosen, found, stop=stop, patience_s=patience_s, watch=watch)
+            finish = work(
+                kafka.broker, settings, chosen, found, stop=stop, patience_s=patience_s, mark=own_mark, watch=watch
+            )
             check_finish(finish)
     click.echo(f"worker {chosen}: {finish.reason}")

@@ -203,6 +203,11 @@ RUN = (
         help="Which deltas are kept: all (every version can be recomputed), or checkpoint (those before the last "
         "snapshots are deleted, and the disk stays flat).",
     ),
+    _key(
+        "run", "gone_after", Kind.WHOLE, default="12", metavar="TICKS",
+        help="Remove a worker that was silent for so many ticks of 0.25 s. One that `driftline train` has started "
+        "itself is removed as soon as its process has ended.",
+    ),
 )  # fmt: skip
 
 TASK_NAME = _key(

@@ -10,7 +10,7 @@ from driftline.config.choosing import Choice
 from driftline.config.keys import RUN
 from driftline.config.problems import Problems
 from driftline.errors import UsageError
-from driftline.schemas.run_config import RETAIN, TOP_SEED
+from driftline.schemas.run_config import MAX_GONE_AFTER, MIN_GONE_AFTER, RETAIN, TOP_SEED
 from driftline.training.run_settings import RunSettings
 from driftline.training.task import check_file, load_task
 from driftline.training.tasks import BUILT_IN
@@ -36,6 +36,7 @@ class RunWords:
     partitions: str
     snapshot_every: str
     retain: str
+    gone_after: str
     said: frozenset[str]
 
     @classmethod
@@ -68,6 +69,7 @@ class RunWords:
             ),
             snapshot_every=problems.whole("--snapshot-every", self.snapshot_every, 0, _MAX_STEPS),
             retain=self._retain(problems),
+            gone_after_ticks=problems.whole("--gone-after", self.gone_after, MIN_GONE_AFTER, MAX_GONE_AFTER),
             chosen=self.said,
         )
 

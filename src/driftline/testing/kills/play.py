@@ -20,7 +20,9 @@ from driftline.testing.simulation.fault_points import FaultPoint
 from driftline.testing.simulation.quadratic import expected_digest
 from driftline.training.chaos import Chaos, Disturbance
 from driftline.training.chaos_nodes import Nodes
+from driftline.training.farewells import Farewells
 from driftline.training.faults import Fault
+from driftline.training.incarnations import new_mark
 from driftline.training.ledger_watch import LedgerWatch
 from driftline.training.processes import Child, Children
 from driftline.training.reading import until_end
@@ -80,6 +82,8 @@ class Play:
         same_bits: whether the end must be that of the undisturbed run, to the bit.
         point: where the first incarnation of each server kills itself, if it gets there.
         nth: the how manyth time.
+        mourns: whether the run is told when a worker has died, as `driftline train` does; otherwise it waits until the
+            worker was silent for long enough, as for one that nobody here has started.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Play:
         same_bits: bool,
         point: FaultPoint | None = None,
         nth: int = 1,
+        mourns: bool = False,
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self._job, self._folder, self._same_bits = job, folder, same_bits
@@ -100,6 +105,7 @@ class Play:
         self._children = Children(folder)
         self._said: list[str] = []
         self._point, self._nth, self._deaths = point, nth, 0
+        self._farewells = Farewells(self._broker, job.run) if mourns else None
         self._chaos = Chaos(
             self._broker, job.run, faults, children=self._children, start=self._start,
             nodes=Nodes(embedded, self._broker, job.run), say=self._said.append,
@@ -123,6 +129,8 @@ class Play:
         finally:
             self._chaos.end()
             self._children.end((("worker", 2.0), ("server", 4.0)))
+            if self._farewells is not None:
+                self._farewells.close()
         outcome = self._judge(broken)
         outcome.gaps_s = _gaps(outcome.disturbances, moments)
         outcome.deaths = self._deaths
@@ -141,8 +149,9 @@ class Play:
             return self._children.start(
                 name, role, [*python, "driftline", "-v", "server", self._job.run, "--name", name, *where]
             )
-        words = [self._job.to_json(), name, self._bootstrap, str(self._folder)]
-        return self._children.start(name, role, [*python, "driftline.testing.kills.worker", *words])
+        mark = new_mark()
+        words = [self._job.to_json(), name, self._bootstrap, str(self._folder), mark.hex()]
+        return self._children.start(name, role, [*python, "driftline.testing.kills.worker", *words], mark)
 
     def _follow(self, broken: list[str]) -> dict[int, float]:
         """Wait for the end of the run; return when each version was seen."""
@@ -154,6 +163,8 @@ class Play:
                 if watch.look(LOOK_S) and watch.head.version not in moments:
                     moments[watch.head.version] = moved_s = time.monotonic()
                 self._bring_back()
+                if self._farewells is not None:
+                    self._farewells.look(watch.head.run, watch.head.members, self._children.dead_marks())
                 if time.monotonic() - moved_s > HUNG_S:
                     broken.append(f"hangs at version {watch.head.version}: no other one for {HUNG_S:.0f} s")
                     break

@@ -1,4 +1,4 @@
-"""``python -m driftline.testing.kills.worker JOB NAME BOOTSTRAP FOLDER``: a worker process without torch.
+"""``python -m driftline.testing.kills.worker JOB NAME BOOTSTRAP FOLDER MARK``: a worker process without torch.
 
 It ends when its standard input does.
 """
@@ -14,6 +14,7 @@ from driftline.schemas.effects import Finish
 from driftline.testing.kills.acknowledged import Acknowledged
 from driftline.testing.kills.job import Job
 from driftline.testing.simulation.quadratic import Problem, take_clock
+from driftline.training.incarnations import new_incarnation, read_mark
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
 
@@ -27,13 +28,13 @@ def notes_of(folder: Path, name: str) -> Path:
 
 def main(arguments: list[str]) -> int:
     """Work until the run ends; return the exit code."""
-    text, name, bootstrap_servers, folder = arguments
+    text, name, bootstrap_servers, folder, mark = arguments
     job = Job.from_json(text)
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     broker = Acknowledged(KafkaBroker(KafkaSettings(bootstrap_servers)), notes_of(Path(folder), name))
     problem = job.problem()
     while True:
-        session = WorkerSession(name, os.urandom(16), problem.offer, os.urandom(16))
+        session = WorkerSession(name, new_incarnation(read_mark(mark)), problem.offer, os.urandom(16))
         with Running(broker, job.run, session, name) as running:
             finish = _work(running, session, problem, job.pause_s)
         if not session.may_return:

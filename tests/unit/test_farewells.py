@@ -1,0 +1,65 @@
+"""Goodbyes for workers whose processes have died without one: said for those alone, and until they are heard."""
+
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.port import Start
+from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.errors import UsageError
+from driftline.schemas.codec import decode
+from driftline.schemas.records import Leave
+from driftline.training import farewells as module
+from driftline.training.farewells import Farewells
+from driftline.training.incarnations import new_incarnation, new_mark, read_mark
+from driftline.training.ledger_watch import LedgerHead
+from driftline.training.reading import until_end
+from tests.unit.told_run import UUID, told
+
+
+def heard(broker: MemoryBroker) -> list[object]:
+    """Everything that was said to the coordinator."""
+    return [decode(one.value) for one in until_end(broker, topic_name("r", Stream.EVENTS), 0, Start.BEGINNING, None)]
+
+
+def test_a_goodbye_is_said_for_the_dead_and_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for who lives, not for a namesake elsewhere; again while the ledger has the member, and not afterwards."""
+    broker = MemoryBroker()
+    broker.admin().create(run_topics("r", 1))
+    dead, alive = new_mark(), new_mark()
+    members = {"ada": new_incarnation(dead), "bob": new_incarnation(alive), "eve": new_incarnation()}
+    farewells = Farewells(broker, "r")
+    for _ in range(3):  # more often than it is repeated
+        farewells.look(UUID, members, {dead})
+    goodbye = Leave(run=UUID, worker="ada", incarnation=members["ada"], reason="its process has ended")
+    assert heard(broker) == [goodbye]
+    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    farewells.look(UUID, members, {dead})
+    farewells.look(UUID, members, {dead})
+    assert heard(broker)[1:]
+    assert set(heard(broker)) == {goodbye}
+    said = len(heard(broker))
+    del members["ada"]
+    members["ada"] = new_incarnation(new_mark())  # it was started again
+    farewells.look(UUID, members, {dead})
+    farewells.close()
+    assert len(heard(broker)) == said
+
+
+def test_a_mark_is_read_or_refused() -> None:
+    """What no process was given is not taken for one."""
+    mark = new_mark()
+    assert read_mark(mark.hex()) == mark
+    assert read_mark("") == b""
+    for wrong in ("xy", "00", mark.hex() + "00"):
+        with pytest.raises(UsageError, match=f"--mark: '{wrong}' is no mark"):
+            read_mark(wrong)
+
+
+def test_who_is_in_the_run_is_read_from_its_ledger() -> None:
+    """Members by name, without those that were removed."""
+    head, most = LedgerHead(), 0
+    for value in told().values:
+        head.read(value)
+        most = max(most, len(head.members))
+    assert (head.run, most) == (UUID, 2)
+    assert set(head.members) == {"worker-1"}
