@@ -15,6 +15,8 @@ only, that of the schema in ``avsc``.
 import json
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import resources
 from io import BytesIO
@@ -30,7 +32,7 @@ from driftline.errors import NotEncodable, Undecodable
 from driftline.schemas.checking import payload_view, record_check
 from driftline.schemas.reading import record_reader
 from driftline.schemas.records import AnyRecord, Event, LedgerRecord, PayloadRecord
-from driftline.schemas.shapes import bind
+from driftline.schemas.shapes import Shape, bind
 
 MARKER: Final = b"\xc3\x01"
 """How single-object encoding begins."""
@@ -48,15 +50,16 @@ class _Codec:
     schema: Any
     has_payload: bool
     check: Callable[[object], dict[str, Any]]
-    read: Callable[[bytes, int], Any]
+    form: "_Form"
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One form in which a record stands in logs: that of this release, or an earlier one."""
+    """One form in which a record stands in logs, of this release or an earlier one; frozen to the core without maps."""
 
     record: type[Any]
     read: Callable[[bytes, int], Any]
+    is_frozen: bool
 
 
 _FOLDER: Final = resources.files("driftline.schemas").joinpath("avsc")
@@ -82,8 +85,12 @@ def _load(record: type[Any]) -> _Codec:
         schema=parse_schema(written),
         has_payload=has_payload,
         check=record_check(shape),
-        read=record_reader(shape),
+        form=_form(record, shape),
     )
+
+
+def _form(record: type[Any], shape: Shape) -> _Form:
+    return _Form(record, record_reader(shape), is_frozen=not shape.has_maps)
 
 
 RECORD_TYPES: Final[tuple[type[Any], ...]] = typing.get_args(AnyRecord)
@@ -98,13 +105,13 @@ def _earlier_forms() -> Iterator[tuple[bytes, _Form]]:
     for file in _FOLDER.joinpath("earlier").iterdir():
         schema = json.loads(file.read_text(encoding="utf-8"))
         record = by_name[file.name.partition(".")[0]]
-        yield _prefix(schema), _Form(record, record_reader(bind(record, schema, is_earlier=True)))
+        yield _prefix(schema), _form(record, bind(record, schema, is_earlier=True))
 
 
 _BY_PREFIX = MappingProxyType(
     {
         **dict(_earlier_forms()),
-        **{codec.prefix: _Form(record, codec.read) for record, codec in _BY_TYPE.items()},
+        **{codec.prefix: codec.form for codec in _BY_TYPE.values()},
     }
 )
 
@@ -161,7 +168,30 @@ def decode(value: bytes | npt.NDArray[np.uint8] | None) -> AnyRecord:
     form = _BY_PREFIX.get(data[:PREFIX_BYTES])
     if form is None:
         raise Undecodable(_why_unknown(data))
-    return cast("AnyRecord", form.read(data, PREFIX_BYTES))
+    shared = _SHARED.get()
+    if shared is None or not form.is_frozen:
+        return cast("AnyRecord", form.read(data, PREFIX_BYTES))
+    record = shared.get(data)
+    if record is None:
+        record = shared[data] = form.read(data, PREFIX_BYTES)
+    return record
+
+
+_SHARED: Final[ContextVar[dict[bytes, AnyRecord] | None]] = ContextVar("_SHARED", default=None)
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Give everybody in this context who decodes equal bytes the same record, read once, for as long as this lasts.
+
+    For many readers of one small log in one process: everything that is read stays in memory. Records that hold a map,
+    which somebody could change, are read anew each time.
+    """
+    before = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
 
 
 def peek_type(value: bytes | npt.NDArray[np.uint8] | None) -> type[AnyRecord] | None:

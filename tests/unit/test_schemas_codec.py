@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftline.schemas import codec
-from driftline.schemas.codec import decode, encode, peek_type, schema_fingerprint
+from driftline.schemas.codec import decode, encode, peek_type, reading_once, schema_fingerprint
 from driftline.schemas.records import AnyRecord, Delta, Evaluation, PayloadRecord
 from tests.strategies import HASH_A, PAYLOAD_TYPES, RECORD_TYPES, SAMPLES, any_record, avsc, records_of, snake_case
 
@@ -210,3 +210,14 @@ def test_full_shard() -> None:
     """The longest payload fits the default message size of Kafka and librdkafka."""
     longest = _payload_record(Delta, np.zeros(960 * 1024, np.uint8))
     assert encode(longest).size < 1_000_000
+
+
+@by_sample
+def test_read_once(sample: AnyRecord) -> None:
+    """Equal bytes are one record while they are read once, unless it holds a map that somebody could change."""
+    value, holds_map = bytes(encode(sample)), "'type': 'map'" in str(avsc(type(sample)))
+    with reading_once():
+        first, second = decode(value), decode(bytes(bytearray(value)))
+        assert (first is second) is not holds_map
+        assert bits(first) == bits(second) == bits(decode(value))
+    assert decode(value) is not decode(value)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from driftline.schemas.codec import reading_once
 from driftline.schemas.consistency import Consistency
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.faults import Injector
@@ -72,8 +73,9 @@ def simulate(plan: Scenario | int, cores: Cores | None = None, make: MakeWorld =
     """
     world = make(scenario(plan) if isinstance(plan, int) else plan, cores or Cores())
     try:
-        _run(world)
-        return _report(world)
+        with reading_once():
+            _run(world)
+            return _report(world)
     except Violation as violation:
         raise SimulationFailure(world.explain(violation)) from violation
 
