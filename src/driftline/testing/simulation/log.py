@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from driftline.broker.memory import MemoryLog
-from driftline.broker.port import Position, Record, Start, Tail
+from driftline.broker.port import Position, Start, Tail
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.schemas.effects import Send
+from driftline.schemas.effects import Received, Send
 
 Place = tuple[Stream, int]
 """A partition of a stream."""
@@ -37,11 +37,14 @@ class RunLog:
         self._log = MemoryLog()
         self._names = {stream: topic_name(run, stream) for stream in Stream}
         self._watch = watch
+        self._received: dict[tuple[Place, int], Received] = {}
+        self._begins: dict[Place, int] = {}
         self.ends: dict[Place, int] = {}
         for spec in run_topics(run, partitions):
             self._log.create(spec)
         for stream, name in self._names.items():
             self.ends.update({(stream, partition): 0 for partition in range(self._log.topics()[name])})
+        self._begins.update(self.ends)
 
     def append(self, send: Send, now_s: float, *, forged: bool = False) -> int:
         """Add a record at the end of its partition; return its offset."""
@@ -53,9 +56,18 @@ class RunLog:
         self._watch(Landed(send.stream, send.partition, offset, value, forged, send.key))
         return offset
 
-    def read(self, place: Place, offset: int) -> Record | None:
-        """Return the first record at or behind ``offset``."""
-        return self._log.read(self._names[place[0]], place[1], offset)
+    def read(self, place: Place, offset: int) -> Received | None:
+        """Return the first record at or behind ``offset``, the same object to whoever reads it."""
+        if offset == self.ends[place]:
+            return None
+        record = self._log.read(self._names[place[0]], place[1], offset)
+        if record is None:
+            return None
+        received = self._received.get((place, record.offset))
+        if received is None:
+            received = Received(*place, record.offset, record.key, record.value, record.timestamp_ms)
+            self._received[place, record.offset] = received
+        return received
 
     def resolve(self, place: Place, position: Position) -> int:
         """Return the offset that a position means at this moment."""
@@ -72,11 +84,12 @@ class RunLog:
 
     def begin(self, place: Place) -> int:
         """Return the first offset that is kept."""
-        return self._log.bounds(self._names[place[0]], place[1]).begin
+        return self._begins[place]
 
     def trim(self, place: Place, before: int) -> None:
         """Delete the records before an offset."""
         self._log.trim(self._names[place[0]], place[1], before)
+        self._begins[place] = max(self._begins[place], before)
 
     def compact(self, stream: Stream) -> None:
         """Keep the last record of each key; tombstones go as well."""

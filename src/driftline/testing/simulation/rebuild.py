@@ -16,7 +16,6 @@ from driftline.schemas.effects import (
     Input,
     PartitionsAssigned,
     Read,
-    Received,
     ResumeDeltas,
     Send,
     Sent,
@@ -96,5 +95,5 @@ class _Newcomer:
             offset = record.offset + 1
             if peek_type(record.value) is RunEnd:
                 continue  # behind which a server would rest
-            self._inputs.append(Received(stream, partition, record.offset, record.key, record.value))
+            self._inputs.append(record)
         self._inputs.append(CaughtUp(stream, partition, offset))

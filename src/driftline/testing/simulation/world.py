@@ -142,15 +142,14 @@ class World:
             cursor.paused = True
             self.give(actor, DeltasLost(partition, cursor.offset, begin), "lost")
             return
-        record = self.log.read(place, cursor.offset)
-        if record is None:
+        received = self.log.read(place, cursor.offset)
+        if received is None:
             cursor.end_told = True
             cursor.offset = self.log.ends[place]
             self.give(actor, CaughtUp(stream, partition, cursor.offset), "caught up")
             return
         cursor.end_told = False
-        cursor.offset = record.offset + 1
-        received = Received(stream, partition, record.offset, record.key, record.value, record.timestamp_ms)
+        cursor.offset = received.offset + 1
         self.give(actor, received, "read")
 
     def open_inbox(self, actor: Actor) -> None:
