@@ -14,7 +14,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from driftline.errors import ConfigError
@@ -150,6 +150,10 @@ class Layout:
 
     def fingerprint(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
         return hashlib.sha256(self.to_json().encode("ascii")).digest()
 
     @cached_property
@@ -170,8 +174,9 @@ class Layout:
         return [segment.offset for segment in self.segments]
 
 
+@lru_cache(maxsize=4)
 def layout_from_json(text: str) -> Layout:
-    """Parse and check the JSON of a layout.
+    """Parse and check the JSON of a layout; every worker proposes the same one, and the run's start repeats it.
 
     Raises:
         ConfigError: lists every problem found.

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from driftline.errors import ConfigError
@@ -41,8 +42,11 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     return [f"{key}: {left.get(key, _NONE)!r} here, {right.get(key, _NONE)!r} in the run" for key in differing]
 
 
+@lru_cache(maxsize=4)
 def run_config_from_json(text: str) -> RunConfig:
     """Parse and check the JSON of a configuration; real numbers come back as floats.
+
+    Workers propose the same settings, and the run's start repeats them: the last few texts are not parsed again.
 
     Raises:
         ConfigError: lists every problem found.
