@@ -16,6 +16,7 @@ from driftline.consumers.owned import Clock, HeldDelta, OwnedPartition
 from driftline.consumers.run_state import Folded, RunState
 from driftline.consumers.shard import Shard, ShardBuffers
 from driftline.consumers.shard_owner import ShardOwner
+from driftline.consumers.state_digests import StateDigests
 from driftline.errors import NonFiniteState
 from driftline.schemas.codec import encode
 from driftline.schemas.digests import seal
@@ -23,6 +24,7 @@ from driftline.schemas.effects import (
     Effect,
     Received,
     Send,
+    Sent,
 )
 from driftline.schemas.records import (
     NO_HASH,
@@ -59,7 +61,7 @@ class ShardServer(ShardOwner):
         self._name = name
         self._incarnation = incarnation
         self.refused: dict[Clock, str] = {}
-        self.digests: dict[tuple[int, int], ShardDigest] = {}
+        self.digests = StateDigests()
         self.failure = ""
         self._next_beat_s = 0.0
 
@@ -71,7 +73,7 @@ class ShardServer(ShardOwner):
         effects = super().on_revoked(gone)
         layout = self._state.layout
         if layout is not None:
-            self.digests = {key: one for key, one in self.digests.items() if layout.partition_of(key[1]) not in gone}
+            self.digests.drop(place for place in self.digests if layout.partition_of(place[1]) in gone)
         return effects + self._repeat()  # receipts that only waited for a partition that is no longer ours
 
     def _loaded(self, owned: OwnedPartition) -> Iterable[Effect]:
@@ -126,7 +128,7 @@ class ShardServer(ShardOwner):
     def _forget(self) -> None:
         state = self._state
         self.refused = {clock: reason for clock, reason in self.refused.items() if not state.is_settled(*clock)}
-        self.digests = {key: digest for key, digest in self.digests.items() if key[0] not in state.states}
+        self.digests.drop(place for place in self.digests if place[0] in state.states)
         for owned in self.owned.values():
             for clock in [clock for clock in owned.held if not self._is_needed(owned, clock)]:
                 del owned.held[clock]
@@ -253,18 +255,18 @@ class ShardServer(ShardOwner):
     # -- publishing --------------------------------------------------------------------------------------------------
 
     def _published(self, owned: OwnedPartition, version: int) -> Iterable[Effect]:
-        """Report digests of a publish point that the ledger does not hold yet; send parameters of the newest one.
+        """Send parameters of the newest publish point, and keep digests to tell that the ledger does not hold yet.
 
         Shard by shard: the first is on its way while the next is hashed, and no second copy of the model is made.
         """
         for index, shard in sorted(owned.shards.items()):
             if version not in self._state.states or version == self._state.last_publish:
                 state, masters = shard.digests()
+                is_newest = version == self._state.last_publish
                 if version not in self._state.states:
-                    self.digests[version, index] = ShardDigest(
-                        shard=index, version=version, state=state, masters=masters
-                    )
-                if version == self._state.last_publish:
+                    digest = ShardDigest(shard=index, version=version, state=state, masters=masters)
+                    self.digests.add(digest, published=is_newest)
+                if is_newest:
                     yield self._parameters(shard, index, version, state)
 
     def _parameters(self, shard: Shard, index: int, version: int, state_digest: bytes) -> Effect:
@@ -282,7 +284,13 @@ class ShardServer(ShardOwner):
             payload=encode_fp32(shard.masters),
         )
         value, _ = seal(start.run, record)
-        return Send(Stream.PARAMETERS, layout.partition_of(index), value)
+        return Send(Stream.PARAMETERS, layout.partition_of(index), value, tell=True, about=(version, index))
+
+    def on_sent(self, sent: Sent) -> list[Effect]:
+        """Parameters or a snapshot are durable."""
+        if sent.send.about is None:
+            return super().on_sent(sent)
+        return [self._server_state()] if self.digests.on_durable(sent.send.about) else []
 
     def on_timer(self, now_s: float) -> list[Effect]:
         """Tell the coordinator once a tick interval that this server lives, and what it has applied."""
@@ -304,7 +312,7 @@ class ShardServer(ShardOwner):
             partitions=tuple(
                 PartitionPosition(partition=owned.partition, position=owned.position) for owned in self.owned.values()
             ),
-            shards=tuple(self.digests.values()),
+            shards=self.digests.told(),
             failure=self.failure,
             counters=dict(self.counters),
         )

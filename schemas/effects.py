@@ -113,7 +113,7 @@ Input: TypeAlias = (
 class Send:
     """Append a record (a tombstone if ``value`` is None). Order within a partition is the order of effects.
 
-    ``tell``: `Sent` answers when it is there.
+    ``tell``: `Sent` answers when it is there. ``about``: version and shard of parameters, for whoever takes `Sent`.
     """
 
     stream: Stream
@@ -121,6 +121,7 @@ class Send:
     value: Payload | None
     key: bytes | None = None
     tell: bool = False
+    about: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

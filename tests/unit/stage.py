@@ -20,6 +20,7 @@ from driftline.schemas.effects import (
     Read,
     Received,
     Send,
+    Sent,
     StopReading,
     Timer,
 )
@@ -77,6 +78,10 @@ class Stage:
             if (core.name, place) in self._reading:
                 self._inbox.append((core, record))
 
+    def acknowledge(self, core: Core, send: Send) -> None:
+        """Tell the sender of the last record of a partition that it is durable."""
+        self._inbox.append((core, Sent(send, len(self.log[send.stream, send.partition]) - 1)))
+
     def settle(self) -> None:
         """Deliver until nothing is left to deliver."""
         while self._inbox:
@@ -127,6 +132,8 @@ class Stage:
                 case Send():
                     value = None if effect.value is None else bytes(effect.value)
                     self.append(effect.stream, effect.partition, value)
+                    if effect.tell:
+                        self.acknowledge(core, effect)
                 case Read():
                     self._read(core, effect)
                 case StopReading():

@@ -68,6 +68,7 @@ class FaultPoint(Enum):
     VERSION_READ = Place(When.READ, "Version")
     VERSION_APPLIED = Place(When.BEFORE, "Parameters")
     SOME_PARAMETERS_SENT = Place(When.BETWEEN, "Parameters")
+    PARAMETERS_ACKNOWLEDGED = Place(When.DONE, "Parameters acknowledged")
     PARAMETERS_SENT = Place(When.BEFORE, "ServerState")
     DIGESTS_TOLD = Place(When.BEHIND, "ServerState")
     PUBLISH_SENT = Place(When.BEHIND, "Publish")
@@ -75,7 +76,7 @@ class FaultPoint(Enum):
     SNAPSHOT_BEGUN = Place(When.BEFORE, "Snapshot")
     SOME_SNAPSHOTS_SENT = Place(When.BETWEEN, "Snapshot")
     SNAPSHOTS_SENT = Place(When.BEHIND, "Snapshot")
-    SNAPSHOT_ACKNOWLEDGED = Place(When.DONE, "Sent")
+    SNAPSHOT_ACKNOWLEDGED = Place(When.DONE, "Snapshot acknowledged")
     SNAPSHOTS_DURABLE = Place(When.BEFORE, "SnapshotReport")
     REPORT_SENT = Place(When.BEHIND, "SnapshotReport")
     REPORT_HEARD = Place(When.READ, "SnapshotReport")
@@ -123,7 +124,9 @@ def name_of_input(event: Input) -> str:
             return _record_name(event.value)
         case CaughtUp(stream=Stream.LEDGER):
             return "CaughtUp with the ledger"
-        case Sent() | SendFailed() | PartitionsAssigned() | PartitionsRevoked() | EndsKnown():
+        case Sent():
+            return f"{name_of_effect(event.send)} acknowledged"
+        case SendFailed() | PartitionsAssigned() | PartitionsRevoked() | EndsKnown():
             return type(event).__name__
     return ""
 
