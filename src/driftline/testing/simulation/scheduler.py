@@ -26,7 +26,8 @@ def readable(world: World, actor: Actor) -> list[Place]:
 
 def awake(world: World) -> list[Actor]:
     """Return the processes that can do something now."""
-    return [one for one in world.actors if one.alive and not one.done and one.asleep_until <= world.events]
+    now = world.events
+    return [one for one in world.actors if one.alive and not one.done and one.asleep_until <= now]
 
 
 def hand_out(world: World) -> bool:
@@ -82,7 +83,15 @@ class Scheduler:
         world = self._world
         if world.outage_until > world.events:
             return False
-        choices = [(actor, place) for actor in awake(world) for place in readable(world, actor)]
+        ends, now = world.log.ends, world.events
+        choices = [  # what is `readable`, of all actors at once: this runs for most events
+            (actor, place)
+            for actor in awake(world)
+            for place, cursor in actor.cursors.items()
+            if (not cursor.end_told or cursor.offset < ends[place])
+            and not cursor.paused
+            and cursor.stalled_until <= now
+        ]
         if not choices:
             return False
         world.deliver(*self._rng.choice(choices))
