@@ -71,6 +71,8 @@ def in_checkpoint(record: Checkpoint, config: RunConfig, layout: Layout) -> str:
         return f"version {record.version} is no snapshot point"
     if len(record.floors) != config.partitions or min(record.floors) < 0:
         return f"floors {record.floors} for {config.partitions} partitions"
+    if len(record.state) > 1:
+        return f"{len(record.state)} states"
     names = tensor_names(config.rule)
     wanted = [(shard, name) for shard in range(layout.shard_count) for name in names]
     named = [(place.shard, place.tensor) for place in record.places]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from driftline.consumers import policy
 from driftline.consumers.decision_basis import config_of, layout_of, new_states
+from driftline.consumers.decision_checkpoint import checkpoint
 from driftline.consumers.decision_end import evaluation, failure, goal
 from driftline.consumers.decision_start import run_start
 from driftline.consumers.evidence import Evidence
@@ -14,7 +15,6 @@ from driftline.consumers.rejection_reasons import BURNS, reason_word
 from driftline.consumers.rules import RULES, with_defaults
 from driftline.consumers.run_state import Group, RunState
 from driftline.schemas.records import (
-    Checkpoint,
     Contribution,
     GroupId,
     Join,
@@ -299,21 +299,6 @@ def _positions(config: RunConfig, evidence: Evidence, taken: list[tuple[GroupId,
     return tuple(positions)
 
 
-def _checkpoint(state: RunState, evidence: Evidence, _ticks: int) -> Checkpoint | None:
-    durable = evidence.durable()
-    if durable is None:
-        return None
-    version, reports = durable
-    places = sorted((place for report in reports for place in report.places), key=lambda one: (one.shard, one.tensor))
-    return Checkpoint(
-        term=state.chain.term,
-        parent=state.chain.head,
-        version=version,
-        floors=tuple(report.floor for report in reports),
-        places=tuple(places),
-    )
-
-
 Decision = Callable[[RunState, Evidence, int], LedgerRecord | None]
 DECISIONS: tuple[Decision, ...] = (
     failure,
@@ -321,7 +306,7 @@ DECISIONS: tuple[Decision, ...] = (
     _lease,
     _publish,
     _rejection,
-    _checkpoint,
+    checkpoint,
     _version,
     evaluation,
     goal,

@@ -5,11 +5,12 @@ writes one. It raises `IntegrityError`, so that no reader goes on with a state o
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from driftline.consumers import contradictions
 from driftline.consumers.chain import Chain
+from driftline.consumers.freezing import FORMER_KEPT, difference, freeze, heads_kept
 from driftline.consumers.leases import Leases
 from driftline.consumers.policy import floor_of_slowest
 from driftline.consumers.rejection_reasons import reason_word
@@ -17,8 +18,10 @@ from driftline.errors import ConfigError, IntegrityError, Undecodable
 from driftline.schemas.codec import decode
 from driftline.schemas.layout import Layout, layout_from_json
 from driftline.schemas.records import (
+    NO_HASH,
     Checkpoint,
     Evaluation,
+    FrozenState,
     GroupId,
     Join,
     Lease,
@@ -36,11 +39,8 @@ from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import run_config_from_json
 from driftline.schemas.sample_range import Samples, samples_problem
 
-HEADS_KEPT = 4096
-"""Versions before the last checkpoint whose hashes are remembered: how far back a contribution may have begun."""
-
-REMOVED_KEPT = 1024
-"""Groups that are no longer members of which is remembered why."""
+FROZEN_KEPT = 16
+"""Snapshot points behind the last checkpoint whose states are remembered: a checkpoint of an earlier one has none."""
 
 
 @dataclass(slots=True)
@@ -83,12 +83,20 @@ class Totals:
 
 
 class RunState:
-    """Everything that the ledger decides, up to ``next_offset``."""
+    """Everything that the ledger decides, up to ``next_offset``.
+
+    Attributes:
+        began_at: the version that was thawed (`driftline.consumers.thawing`); 0 for a fold from the beginning.
+        frozen: states at snapshot points that the last checkpoint does not cover, the newest `FROZEN_KEPT`.
+    """
 
     def __init__(self) -> None:
         self.chain = Chain()
         self.next_offset = 0
+        self.began_at = 0
         self.start: RunStart | None = None
+        self.start_offset = -1
+        self.start_head = NO_HASH
         self.config: RunConfig | None = None
         self.layout: Layout | None = None
         self.version = 0
@@ -108,6 +116,8 @@ class RunState:
         self.evaluations: dict[int, Evaluation] = {}
         self.checkpoint: Checkpoint | None = None
         self.superseded: Checkpoint | None = None
+        self.freeze: Callable[[RunState], FrozenState] = freeze
+        self.frozen: dict[int, FrozenState] = {}
         self.ended: RunEnd | None = None
         self.loss = float("nan")
         self.totals = Totals()
@@ -135,7 +145,7 @@ class RunState:
         if isinstance(record, TermStart):
             return
         if isinstance(record, RunStart):
-            self._start(offset, record)
+            self.begin(offset, record)
             return
         if self.start is None or self.ended is not None:
             raise IntegrityError(f"ledger offset {offset}: {type(record).__name__} outside of a running run")
@@ -155,7 +165,12 @@ class RunState:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _start(self, offset: int, record: RunStart) -> None:
+    def begin(self, offset: int, record: RunStart) -> None:
+        """Take over the start of the run, behind which the head stands.
+
+        Raises:
+            IntegrityError: there is one already, or it contradicts itself.
+        """
         if self.start is not None:
             raise IntegrityError(f"ledger offset {offset}: a second RunStart")
         try:
@@ -165,6 +180,7 @@ class RunState:
         _refuse(offset, record, contradictions.in_start(record, config, layout))
         self.start, self.config, self.layout = record, config, layout
         self.leases = self.leases_of(config)
+        self.start_offset, self.start_head = offset, self.chain.head
         self.heads[0] = self.chain.head
 
     def _membership(self, offset: int, record: Membership) -> None:
@@ -213,6 +229,7 @@ class RunState:
             self.last_publish = record.version
         self._states(record.states)
         self._count(record)
+        self._freeze()
 
     def _publish(self, offset: int, record: Publish) -> None:
         if record.version != self.version:
@@ -240,8 +257,18 @@ class RunState:
             )
         if self.config is not None and self.layout is not None:
             _refuse(offset, record, contradictions.in_checkpoint(record, self.config, self.layout))
+        if record.state and record.version >= self.began_at:
+            _refuse(offset, record, difference(self.frozen.get(record.version), record))
         self.superseded, self.checkpoint = self.checkpoint, record
+        self.frozen = {version: one for version, one in self.frozen.items() if version > record.version}
         self._raise_end(record.floors)
+
+    def _freeze(self) -> None:
+        """Remember the state at a snapshot point, which a checkpoint may carry."""
+        if self.config is not None and self.config.is_snapshot_point(self.version):
+            self.frozen[self.version] = self.freeze(self)
+            if len(self.frozen) > FROZEN_KEPT:
+                del self.frozen[min(self.frozen)]
 
     def _raise_slowest(self) -> None:
         """Groups that the clock rule no longer waits for do not fall further behind."""
@@ -299,8 +326,9 @@ class RunState:
     def forget_before(self, version: int) -> None:
         """Forget what nobody needs who is at ``version`` or behind it, so that memory stays flat.
 
-        Hashes of versions are kept for `HEADS_KEPT` more: contributions name them.
+        Hashes of versions are kept for some more: contributions name them.
         """
+        kept = 0 if self.config is None else heads_kept(self.config)
         for table in (self.versions, self.states, self.evaluations):
             newest = max(table, default=0)
             for known in [known for known in table if known < version and known != newest]:
@@ -309,13 +337,13 @@ class RunState:
         for clock in [clock for clock, used_at in self.used_at.items() if used_at <= version]:
             del self.used_at[clock]
         self.publish_points = {point for point in self.publish_points if point >= version}
-        for known in [known for known in self.heads if known < version - HEADS_KEPT]:
+        for known in [known for known in self.heads if known < version - kept]:
             del self.heads[known]
         self._forget_groups()
 
     def _forget_groups(self) -> None:
-        """Keep the newest `REMOVED_KEPT` of the groups that are gone; the others are known to be gone all the same."""
-        gone = sorted(self.removed)[:-REMOVED_KEPT]
+        """Keep the newest `FORMER_KEPT` of the groups that are gone; the others are known to be gone all the same."""
+        gone = sorted(self.removed)[:-FORMER_KEPT]
         for group in gone:
             del self.removed[group]
         if gone:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftline.schemas.events import SnapshotPlace
+from driftline.schemas.frozen_state import FrozenState, StateDigest
 from driftline.schemas.identity import GroupId
 from driftline.schemas.sample_range import SampleRange
 
@@ -103,15 +104,6 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateDigest:
-    """Digests of the whole model at a version: of the state, and of the parameters alone."""
-
-    version: int
-    state: bytes
-    parameters: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """A new version of the model: which deltas, with which fp32 coefficients, learning rates and moment rate.
 
@@ -160,7 +152,8 @@ class Checkpoint:
     """The snapshots of a version become official: whoever has to rebuild its state starts from them.
 
     ``floors`` holds, a partition, the first delta that may still be needed to go on from ``version``; ``places`` has
-    every tensor of every shard, by shard and tensor.
+    every tensor of every shard, by shard and tensor. ``state`` is what the ledger adds up to at ``version``: one, or
+    none where an earlier release wrote the record, or it would not fit.
     """
 
     term: int
@@ -168,6 +161,7 @@ class Checkpoint:
     version: int
     floors: tuple[int, ...]
     places: tuple[SnapshotPlace, ...]
+    state: tuple[FrozenState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,16 @@ from driftline.schemas.events import (
     Tick,
     UndecodableReport,
 )
+from driftline.schemas.frozen_state import (
+    FormerGroup,
+    FrozenEvaluation,
+    FrozenGroup,
+    FrozenState,
+    FrozenTotals,
+    Lateness,
+    LeaseRow,
+    StateDigest,
+)
 from driftline.schemas.identity import NO_HASH, NO_RUN, GroupId
 from driftline.schemas.ledger_records import (
     Checkpoint,
@@ -40,7 +50,6 @@ from driftline.schemas.ledger_records import (
     Removal,
     RunEnd,
     RunStart,
-    StateDigest,
     TermStart,
     Use,
     Version,
@@ -79,11 +88,18 @@ __all__ = [
     "Evaluation",
     "EvaluationReport",
     "Event",
+    "FormerGroup",
+    "FrozenEvaluation",
+    "FrozenGroup",
+    "FrozenState",
+    "FrozenTotals",
     "Grant",
     "GroupId",
     "Heartbeat",
     "Join",
+    "Lateness",
     "Lease",
+    "LeaseRow",
     "Leave",
     "LedgerRecord",
     "Membership",

@@ -117,6 +117,38 @@ _PLACES = (
     records.SnapshotPlace(shard=1, tensor="steps", offset=13, digest=HASH_B),
 )
 _STATES = (records.StateDigest(version=698, state=HASH_A, parameters=HASH_B),)
+_STATE = records.FrozenState(
+    next_offset=1_400,
+    start_offset=1,
+    start_head=HASH_B,
+    term=2,
+    head=HASH_A,
+    heads=(HASH_B, HASH_A),
+    groups=(
+        records.FrozenGroup(group=GROUP, worker="worker-1", incarnation=UUID_A, settled_pace=700, settled_clock=698),
+    ),
+    former=(records.FormerGroup(group=GroupId(12, 0), worker="worker-0", incarnation=UUID_B),),
+    first_names=("worker-0", "worker-1"),
+    leases=(
+        records.LeaseRow(kind=0, first=3, second=128, third=256, fourth=0, fifth=0),
+        records.LeaseRow(kind=4, first=4, second=9_000, third=8, fourth=0, fifth=0),
+    ),
+    deltas_end=(1_399, 0),
+    last_publish=699,
+    digests=_STATES,
+    evaluations=(records.FrozenEvaluation(version=690, evaluator="eval-0", metrics={"accuracy": 0.96875}),),
+    totals=records.FrozenTotals(
+        contributions={"worker-0": 2, "worker-1": 697},
+        skips={"worker-1": 1},
+        rejections={},
+        rejection_reasons={},
+        staleness=(records.Lateness(versions=0, count=699),),
+        samples=44_736.0,
+        losses=(0.25,),
+        published=700,
+        valid=1_390,
+    ),
+)
 
 
 def _range(epoch: int, start: int, count: int) -> records.SampleRange:
@@ -313,7 +345,7 @@ SAMPLES: tuple[AnyRecord, ...] = (
     ),
     records.Evaluation(term=3, parent=HASH_A, version=701, evaluator="eval-0", metrics={"accuracy": 0.96875}),
     records.RunEnd(term=3, parent=HASH_A, version=701, reason="steps", failure="", states=_STATES),
-    records.Checkpoint(term=3, parent=HASH_A, version=700, floors=(17, 0), places=_PLACES),
+    records.Checkpoint(term=3, parent=HASH_A, version=700, floors=(17, 0), places=_PLACES, state=(_STATE,)),
     records.SnapshotReport(
         run=UUID_A,
         server="server-1",

@@ -6,10 +6,11 @@ from driftline.testing.simulation.simulate import SimulationFailure, simulate
 from tests.simulation.planted import PLANTED
 from tests.simulation.planted_leases import LEASES
 from tests.simulation.planted_recovery import RECOVERY
+from tests.simulation.planted_states import STATES
 from tests.simulation.planting import Planted
 
 
-@pytest.mark.parametrize("bug", [*PLANTED, *LEASES, *RECOVERY], ids=str)
+@pytest.mark.parametrize("bug", [*PLANTED, *LEASES, *RECOVERY, *STATES], ids=str)
 def test_a_planted_bug_is_found(bug: Planted) -> None:
     for seed in range(bug.seeds):
         try:

@@ -39,6 +39,7 @@ from driftline.schemas.records import (
 )
 from driftline.schemas.tensors import encode_fp32
 from driftline.testing.simulation.actors import Actor, Cursor
+from driftline.testing.simulation.checkpoints import CheckedStates
 from driftline.testing.simulation.liveness import NO_HEARTBEAT, REPLACED, Liveness
 from driftline.testing.simulation.log import Landed
 from driftline.testing.simulation.quadratic import Problem
@@ -56,6 +57,7 @@ class Promises:
         ledger: the whole ledger, folded.
         model: the whole model, folded.
         liveness: heartbeats and ticks.
+        states: what checkpoints carry.
         births: number of each incarnation, in the order of their starts, from 1.
         published: shards of each version that are in the parameters.
         records: what has landed, by type.
@@ -66,6 +68,7 @@ class Promises:
         self.ledger = ReferenceLedger(problem.config)
         self.model = ReferenceModel(problem)
         self.liveness = Liveness()
+        self.states = CheckedStates()
         self.births: dict[bytes, int] = {}
         self.published: dict[int, set[int]] = {}
         self.records: Counter[str] = Counter()
@@ -106,6 +109,7 @@ class Promises:
     def _ledger(self, record: AnyRecord | None, one: Landed) -> None:
         before = self.ledger.now
         valid = self.ledger.append(record, one.value)
+        self.states.read(one.value)
         if valid is None:
             return
         require(not one.forged or isinstance(valid, TermStart), "a void record counts")

@@ -49,6 +49,7 @@ class Report:
         terms: the last term.
         fingerprint: over every event, in order.
         same_bits: whether the digest was compared with that of an undisturbed run.
+        thawed: checkpoints whose state was found to be that of the whole ledger.
     """
 
     seed: int
@@ -63,6 +64,7 @@ class Report:
     terms: int
     fingerprint: int
     same_bits: bool
+    thawed: int
 
 
 def simulate(plan: Scenario | int, cores: Cores | None = None, make: MakeWorld = World) -> Report:
@@ -131,6 +133,7 @@ def _report(world: World) -> Report:
         terms=ledger.now.term,
         fingerprint=world.fingerprint,
         same_bits=same_bits,
+        thawed=world.promises.states.compared,
     )
 
 

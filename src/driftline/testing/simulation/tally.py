@@ -23,6 +23,7 @@ class Tally:
         removals: groups that were removed.
         rejections: contributions that were.
         same_bits: seeds whose bits were compared with those of an undisturbed run.
+        thawed: checkpoints whose state was found to be that of the whole ledger.
         failed: what does not hold, by seed.
     """
 
@@ -35,6 +36,7 @@ class Tally:
     removals: int = 0
     rejections: int = 0
     same_bits: int = 0
+    thawed: int = 0
     failed: dict[int, str] = field(default_factory=dict)
 
     def passed(self, plan: Scenario, report: Report) -> None:
@@ -51,6 +53,7 @@ class Tally:
                 removals=report.removals,
                 rejections=report.rejections,
                 same_bits=int(report.same_bits),
+                thawed=report.thawed,
             )
         )
 
@@ -69,6 +72,7 @@ class Tally:
         self.removals += other.removals
         self.rejections += other.rejections
         self.same_bits += other.same_bits
+        self.thawed += other.thawed
         self.failed.update(other.failed)
 
     def to_json(self) -> str:
@@ -88,6 +92,7 @@ class Tally:
             f"{self.same_bits:,} compared to the bit with an undisturbed run; {self.removals:,} removals, "
             f"{self.rejections:,} rejections"
         )
+        yield f"{self.thawed:,} states of checkpoints folded on, and compared with the whole ledger's"
 
 
 def tally_from_json(text: str) -> Tally:
