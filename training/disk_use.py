@@ -1,6 +1,11 @@
-"""What a run will take of Kafka's disks, before it does: arithmetic on its settings and layout."""
+"""What a run takes of Kafka's disks: before it does, arithmetic on its settings and layout; later, what is there."""
 
+from collections.abc import Mapping
+
+from driftline.broker.port import Bounds, Broker
+from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.shard import tensor_names
+from driftline.errors import RightMissing
 from driftline.schemas.layout import Layout
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.tensors import FP32_BYTES
@@ -15,20 +20,58 @@ def disk_use(config: RunConfig, layout: Layout) -> str:
     Deltas are the bulk: one model a worker and version. Snapshots hold the model, its moments and step counts.
     Parameters and events are bounded by the retention of their topics, and are left out.
     """
+    per_version, most = layout.elements * FP32_BYTES * config.workers, most_bytes(config, layout)
+    if config.trims:
+        return (
+            f"on Kafka's disks: about {size(per_version)} of deltas a version, deleted behind each checkpoint (every "
+            f"{config.snapshot_every} versions), so about {size(most)} at a time, a copy"
+        )
+    growth = f"about {size(per_version)} of deltas a version"
+    whole = f", about {size(most)} to version {config.horizon}" if config.horizon else ""
+    return f"on Kafka's disks: {growth}{whole}, a copy, kept for ever (--retain checkpoint keeps less, and proves less)"
+
+
+def most_bytes(config: RunConfig, layout: Layout) -> int:
+    """Return how many bytes of deltas and snapshots a copy of the log will hold at most; 0 if nobody can tell."""
     model = layout.elements * FP32_BYTES
     per_version = model * config.workers
     per_snapshot = model * (len(tensor_names(config.rule)) - 1)
     if config.trims:
-        kept = config.snapshot_every * per_version + 2 * per_snapshot
-        return (
-            f"on Kafka's disks: about {size(per_version)} of deltas a version, deleted behind each checkpoint (every "
-            f"{config.snapshot_every} versions), so about {size(kept)} at a time, a copy"
-        )
+        return config.snapshot_every * per_version + 2 * per_snapshot
     versions = config.horizon
-    total = versions * per_version + (versions // max(1, config.snapshot_every)) * per_snapshot
-    growth = f"about {size(per_version)} of deltas a version"
-    whole = f", about {size(total)} to version {versions}" if versions else ""
-    return f"on Kafka's disks: {growth}{whole}, a copy, kept for ever (--retain checkpoint keeps less, and proves less)"
+    return versions * per_version + (versions // max(1, config.snapshot_every)) * per_snapshot
+
+
+def kept_deltas(broker: Broker, run: str, layout: Layout | None) -> int | None:
+    """Return how many bytes of gradients the log of a run holds now, in one copy.
+
+    None if we may not look, and if there is no ``layout`` because the run has not started.
+
+    Counted by offsets: a delta that came twice counts twice, and of headers nothing does.
+
+    Raises:
+        BrokerError: Kafka does not answer, or the topic is gone.
+    """
+    if layout is None:
+        return None
+    admin = broker.admin()
+    try:
+        return deltas_between(admin.bounds(topic_name(run, Stream.DELTAS)), layout)
+    except RightMissing:
+        return None
+    finally:
+        admin.close()
+
+
+def deltas_between(bounds: Mapping[int, Bounds], layout: Layout) -> int:
+    """Return the bytes of gradients between the offsets of each partition: every clock has one delta of each shard."""
+    total = 0
+    for partition, kept in bounds.items():
+        shards = layout.shards_of(partition)
+        if shards:
+            elements = sum(stop - start for start, stop in map(layout.shard_range, shards))
+            total += (kept.end - kept.begin) * elements * FP32_BYTES // len(shards)
+    return total
 
 
 def size(count: float) -> str:

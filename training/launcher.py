@@ -18,6 +18,7 @@ from driftline.telemetry.exporting import exporting
 from driftline.training.background import Background
 from driftline.training.chaos import Chaos, Disturbance
 from driftline.training.chaos_nodes import Nodes
+from driftline.training.disk_watch import DiskWatch
 from driftline.training.farewells import Farewells
 from driftline.training.faults import Fault
 from driftline.training.incarnations import new_mark
@@ -68,6 +69,7 @@ class Launcher:
         say: told what happens to processes.
         faults: what happens to them on purpose.
         nodes: of the broker, if they may be disturbed.
+        disk: of the broker.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Launcher:
         say: Callable[[str], None],
         faults: Sequence[Fault] = (),
         nodes: Nodes | None = None,
+        disk: DiskWatch | None = None,
     ) -> None:
         self._broker = broker
         self._plan = plan
@@ -92,7 +95,7 @@ class Launcher:
         self._live = Live()
         self._evaluating: Background[tuple[Finish, RunState]] | None = None
         self._alone_since_s: float | None = None
-        self._disk_is_said = False
+        self._disk, self._disk_is_said = disk or DiskWatch(None), False
         self._farewells = Farewells(broker, plan.settings.run)
         self._chaos = Chaos(
             broker, plan.settings.run, faults, children=self._children, start=self._start_one, nodes=nodes, say=say
@@ -262,6 +265,8 @@ class Launcher:
         if seen.disk and not self._disk_is_said:
             self._disk_is_said = True
             self._say(seen.disk)
+        if warning := self._disk.look(seen, time.monotonic()):
+            self._say(warning)
         return replace(seen, waiting_share=self._live.waiting_share(self._live.newest_ms - RECENT_MS))
 
 

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from driftline.consumers.run_state import RunState
 from driftline.schemas.layout import Layout
 from driftline.schemas.run_config import RunConfig
-from driftline.training.disk_use import disk_use
+from driftline.training.disk_use import disk_use, most_bytes
 from driftline.training.status import wire_bytes
 
 
@@ -25,6 +26,7 @@ class Progress:
         wire_bytes: payload written so far.
         members: worker → incarnation of those that the ledger has.
         disk: what the run will take of Kafka's disks, in words; empty before it starts.
+        disk_bytes: how much that is at most; 0 if nobody can tell.
     """
 
     run: str
@@ -41,6 +43,7 @@ class Progress:
     wire_bytes: int = 0
     members: Mapping[str, bytes] = field(default_factory=dict)
     disk: str = ""
+    disk_bytes: int = 0
 
 
 class Watching:
@@ -71,14 +74,14 @@ class Watching:
             staleness=max(state.totals.staleness, default=0),
             wire_bytes=wire_bytes(state),
             members={group.worker: group.incarnation for group in state.groups.values()},
-            disk=self._disk(state.config, state.layout),
+            **self._disk(state.config, state.layout),
         )
 
-    def _disk(self, config: RunConfig, layout: Layout | None) -> str:
+    def _disk(self, config: RunConfig, layout: Layout | None) -> dict[str, Any]:
         """Compute it once: it follows from what never changes."""
         if not self.newest.disk and layout is not None:
-            return disk_use(config, layout)
-        return self.newest.disk
+            return {"disk": disk_use(config, layout), "disk_bytes": most_bytes(config, layout)}
+        return {"disk": self.newest.disk, "disk_bytes": self.newest.disk_bytes}
 
 
 def _phase(state: RunState, workers: int) -> str:

@@ -85,6 +85,7 @@ class RunStatus:
         undecodable: records that are none of ours, in the ledger and as members heard lately report them.
         staleness: versions → contributions used that late.
         wire_bytes: payload of the deltas settled and of the parameters published, without re-sends.
+        kept_bytes: payload of the deltas that each copy of the log holds now; None if unknown.
     """
 
     run: str
@@ -116,6 +117,7 @@ class RunStatus:
     undecodable: int
     staleness: Mapping[str, int]
     wire_bytes: int
+    kept_bytes: int | None
     workers: tuple[WorkerStatus, ...]
     servers: tuple[ServerStatus, ...]
 
@@ -124,7 +126,7 @@ class RunStatus:
         return dataclasses.asdict(self)
 
 
-def build_status(run: str, state: RunState, live: Live) -> RunStatus:
+def build_status(run: str, state: RunState, live: Live, kept_bytes: int | None = None) -> RunStatus:
     """Put a run's status together."""
     config, start = state.config, state.start
     newest = max(state.states, default=None)
@@ -160,6 +162,7 @@ def build_status(run: str, state: RunState, live: Live) -> RunStatus:
         undecodable=totals.undecodable + live.undecodable + counters["undecodable"],
         staleness={str(late): totals.staleness[late] for late in sorted(totals.staleness)},
         wire_bytes=wire_bytes(state),
+        kept_bytes=kept_bytes,
         workers=_workers(state, live),
         servers=tuple(_server(member, state, live) for member in live.of_role("server")),
     )

@@ -1,11 +1,17 @@
 """What a run takes of the disks is said before it does."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from driftline.broker.port import Bounds
 from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.training.disk_use import disk_use, size
+from driftline.training.disk_use import deltas_between, disk_use, size
+from driftline.training.disk_watch import LOW_BYTES, DiskWatch
+from driftline.training.progress import Progress
 from tests.unit.shard_models import cut
 
 CONFIG = RunConfig(name="r", workers=4, steps=1000, rule=RuleConfig(name="adamw", groups=({},)))
@@ -36,3 +42,54 @@ def test_behind_a_checkpoint_the_disk_stays_flat() -> None:
 )
 def test_sizes_are_said_in_units_of_a_thousand(count: float, words: str) -> None:
     assert size(count) == words
+
+
+def test_what_is_kept_is_counted_by_offsets() -> None:
+    """Two shards in one partition: each clock has a delta of both, and those before the begin are gone."""
+    layout = cut([("w", 25, 0)])
+    shards = {partition: layout.shards_of(partition) for partition in range(8)}
+    bounds = {partition: Bounds(2, 5) for partition, held in shards.items() if held}
+    one = {partition: deltas_between({partition: bounds[partition]}, layout) for partition in bounds}
+    assert sum(one.values()) == deltas_between(bounds, layout)
+    for partition, kept in one.items():
+        starts_and_stops = [layout.shard_range(shard) for shard in shards[partition]]
+        clocks = 3 / len(shards[partition])
+        assert kept == clocks * 4 * sum(stop - start for start, stop in starts_and_stops)
+    assert deltas_between({7: Bounds(0, 9)} if not shards[7] else {}, layout) == 0
+
+
+class Disk:
+    """A disk whose free space is as told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = 10 * LOW_BYTES
+        monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=self.free))
+
+
+def test_a_disk_that_is_too_small_for_the_run_is_said_once_and_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before the broker dies of it, with what to do."""
+    disk, watch = Disk(monkeypatch), DiskWatch(tmp_path)
+    seen = Progress(run="r", phase="", disk_bytes=disk.free + 5_000_000, wire_bytes=1_000_000)
+    assert watch.look(replace(seen, disk_bytes=0), 0.0) == ""
+    words = watch.look(seen, 10.0)
+    assert "10.7 GB free" in words
+    assert "takes about 10.7 GB more" in words
+    assert "--retain checkpoint" in words
+    assert watch.look(seen, 20.0) == ""
+
+
+def test_a_disk_that_fills_up_is_said_each_time_half_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever fills it."""
+    disk, watch, seen = Disk(monkeypatch), DiskWatch(tmp_path), Progress(run="r", phase="")
+    said = []
+    for second, share in enumerate((10, 1, 0.9, 0.8, 0.4, 0.39, 0.1)):
+        disk.free = int(share * LOW_BYTES)
+        said.append(bool(watch.look(seen, second * 10.0)))
+    assert said == [False, False, True, False, True, False, True]
+    assert watch.look(seen, 61.0) == ""  # looked a moment ago
+
+
+def test_the_disks_of_somebody_elses_kafka_are_not_seen() -> None:
+    assert DiskWatch(None).look(Progress(run="r", phase="", disk_bytes=1 << 60), 0.0) == ""

@@ -26,13 +26,15 @@ def status(run: str | None, *, as_json: bool, **_settings: object) -> None:
     words.problems.check()
 
     from driftline.cli.tables import status_lines  # noqa: PLC0415 - not needed to refuse
+    from driftline.training.disk_use import kept_deltas  # noqa: PLC0415
     from driftline.training.reading import check_run_exists, read_ledger, read_recent_events  # noqa: PLC0415
     from driftline.training.status import build_status  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)
         state = read_ledger(kafka.broker, run, say)
-        seen = build_status(run, state, read_recent_events(kafka.broker, run, state))
+        live = read_recent_events(kafka.broker, run, state)
+        seen = build_status(run, state, live, kept_deltas(kafka.broker, run, state.layout))
     if as_json:
         click.echo(json.dumps(seen.to_dict(), allow_nan=False))
         return

@@ -145,6 +145,8 @@ def _train(
 ) -> "tuple[RunStatus, float, Sequence[Disturbance]]":
     from driftline.config.chaos import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
     from driftline.config.place import run_folder  # noqa: PLC0415 - ditto
+    from driftline.training.disk_use import kept_deltas  # noqa: PLC0415
+    from driftline.training.disk_watch import DiskWatch  # noqa: PLC0415
     from driftline.training.launcher import Launcher  # noqa: PLC0415
     from driftline.training.naming import unused_names  # noqa: PLC0415
     from driftline.training.plan import Plan  # noqa: PLC0415
@@ -172,11 +174,13 @@ def _train(
         launcher = Launcher(
             kafka.broker, plan, load_task=loading, show=line.show, say=line.say, faults=request.faults,
             nodes=nodes_to_disturb(request.connection, kafka.broker, settings.run, request.faults),
+            disk=DiskWatch(home if request.connection.bootstrap_servers is None else None),
         )  # fmt: skip
         state = launcher.run()
         live = read_recent_events(kafka.broker, settings.run, state)
         seconds = training_seconds(kafka.broker, settings.run, state)
-        return build_status(settings.run, state, live), seconds, launcher.disturbances
+        kept = kept_deltas(kafka.broker, settings.run, state.layout)
+        return build_status(settings.run, state, live, kept), seconds, launcher.disturbances
 
 
 def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None:
