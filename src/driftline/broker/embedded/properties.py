@@ -65,9 +65,10 @@ _ALONE = {
 }
 
 _FAILOVER = {
-    # By default a dead leader is waited for 9 s. Shorter quorum time-outs were seen to livelock elections.
-    "broker.session.timeout.ms": "1500",
-    "broker.heartbeat.interval.ms": "300",
+    # By default a dead leader is waited for 9 s. Where it was the controller, too, its successor counts this anew, after
+    # an election of a second; shorter quorum time-outs were seen to livelock those.
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "200",
