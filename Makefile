@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 PYTHON := python3 python3.13 python3.12 python3.11
 LINE_BUDGET := 400
 SEEDS := 2000
+VERSIONS := 5000
 JOBS := 2
 
 # Every platform and Python in one file, with hashes, and without the address of any package index.
@@ -15,7 +16,7 @@ COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-u
 	--no-annotate --custom-compile-command "make requirements" --quiet $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check sim nodes chaos bench requirements clean
+.PHONY: help demo test check sim nodes chaos soak bench requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +45,9 @@ nodes: $(READY) ## the tests that need a Kafka of three nodes: some minutes
 chaos: $(READY) ## kill processes of runs at every step and ten times each; the same call goes on after Ctrl-C
 	$(BIN)/python -m driftline.testing.simulation.dying
 	$(BIN)/python -m driftline.testing.kills
+
+soak: $(READY) ## a long run made short: memory and disk must stay flat; VERSIONS=5000
+	$(BIN)/python -m bench.soak --versions $(VERSIONS)
 
 bench: $(READY) ## measure, and write bench/latest.json
 	$(BIN)/python -m bench

@@ -65,8 +65,8 @@ _ALONE = {
 }
 
 _FAILOVER = {
-    # By default a dead leader is waited for 9 s. Where it was the controller, too, its successor counts this anew, after
-    # an election of a second; shorter quorum time-outs were seen to livelock those.
+    # By default a dead leader is waited for 9 s. Where it was the controller, too, its successor begins to count after
+    # an election, which takes a second; shorter quorum time-outs were seen to livelock elections.
     "broker.session.timeout.ms": "1000",
     "broker.heartbeat.interval.ms": "200",
     "controller.quorum.fetch.timeout.ms": "1000",

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     for line in done.values():
         sys.stdout.write(f"{_shown(line)}\n")
+    hits, deaths = (sum(line.get(name, 0) for line in done.values()) for name in ("hit", "deaths"))
+    sys.stdout.write(f"{hits} processes were hit in {len(done)} cases, {deaths} killed themselves at a point\n")
     return 1 if any(line["broken"] for line in done.values()) else 0
 
 
@@ -80,7 +82,7 @@ def play_point(point: FaultPoint, folder: Path) -> Iterator[Outcome]:
         for nth in NTH:
             elements = MANY if point.value.when is When.BETWEEN else FEW
             job = Job(run=_run(name), steps=POINT_STEPS, snapshot_every=5, elements=elements)
-            yield Play(embedded, job, (), folder / name, same_bits=True, point=point, nth=nth).run()
+            yield Play(embedded, job, (), folder / name, same_bits=True, death=(point, nth)).run()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The kill matrix: who is killed, at which versions, and what must be true of the run afterwards."""
 
+import random
 from dataclasses import dataclass
 
 from driftline.testing.kills.job import BATCH, SAMPLES, WORKERS, Job
@@ -44,6 +45,25 @@ def _at_each(*templates: str) -> str:
     )
 
 
+RANDOM_RUNS = 20
+"""Of `POINTS` kills each: two hundred in a row."""
+
+SERVING = ("server-1", "server-2", "server-3", "coordinator", "servers", "brokers")
+WORKING = ("worker-1", "worker-2", "workers", "everything")
+
+
+def _random(number: int) -> Case:
+    """Kill at random: in every other run only those whose deaths change no bit, in the others workers as well."""
+    rng = random.Random(number)  # noqa: S311 - the same kills in each call
+    same_bits = number % 2 == 1
+    targets = SERVING if same_bits else (*SERVING, *WORKING)
+    kills = [
+        f"kill {rng.choice(targets)}@{FIRST + EVERY * index + rng.randrange(EVERY)} for {rng.randrange(100, 2500)}ms"
+        for index in range(POINTS)
+    ]
+    return Case(f"random-{number:02}", ", ".join(kills), same_bits=same_bits, versions=STEPS + EVERY)
+
+
 MATRIX = (
     Case("undisturbed", ""),
     Case("server", _at_each("kill server-1@{0}", "kill server-2@{0}", "kill server-3@{0}")),
@@ -56,6 +76,7 @@ MATRIX = (
     Case("servers-and-brokers", _at_each("kill servers@{0}, kill brokers@{0}"), nodes=3),
     Case("workers", _at_each("kill worker-1@{0}", "kill worker-2@{0}", "kill workers@{0}"), same_bits=False),
     Case("everything", _at_each("kill everything@{0}"), same_bits=False),
+    *(_random(number) for number in range(1, RANDOM_RUNS + 1)),
 )
 """All of it; each but the first is killed at `POINTS` points."""
 

@@ -4,7 +4,8 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,7 @@ class Outcome:
             first was perhaps decided already; what follows second is made of work on a version published behind it.
         acknowledged: contributions that were.
         deaths: servers that killed themselves at a point.
+        moments: version → when it was seen, by the monotonic clock.
         training_s: seconds from the first version to the last.
         seconds: in all.
     """
@@ -62,6 +64,7 @@ class Outcome:
     gaps_s: list[float | None] = field(default_factory=list)
     acknowledged: int = 0
     deaths: int = 0
+    moments: dict[int, float] = field(default_factory=dict)
     training_s: float = 0.0
     seconds: float = 0.0
 
@@ -80,10 +83,10 @@ class Play:
         faults: what happens.
         folder: for logs and notes; emptied.
         same_bits: whether the end must be that of the undisturbed run, to the bit.
-        point: where the first incarnation of each server kills itself, if it gets there.
-        nth: the how manyth time.
+        death: where the first incarnation of each server kills itself, if it gets there, and the how manyth time.
         mourns: whether the run is told when a worker has died, as `driftline train` does; otherwise it waits until the
             worker was silent for long enough, as for one that nobody here has started.
+        policies: stream → settings of its topic beside its own.
     """
 
     def __init__(
@@ -94,28 +97,37 @@ class Play:
         folder: Path,
         *,
         same_bits: bool,
-        point: FaultPoint | None = None,
-        nth: int = 1,
+        death: tuple[FaultPoint, int] | None = None,
         mourns: bool = False,
+        policies: Mapping[Stream, Mapping[str, str]] | None = None,
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self._job, self._folder, self._same_bits = job, folder, same_bits
+        more = {topic_name(job.run, stream): settings for stream, settings in (policies or {}).items()}
+        self._topics = [
+            replace(one, config={**one.config, **more.get(one.name, {})}) for one in run_topics(job.run, PARTITIONS)
+        ]
         self._bootstrap = embedded.bootstrap_servers
         self._broker = KafkaBroker(KafkaSettings(self._bootstrap))
         self._children = Children(folder)
         self._said: list[str] = []
-        self._point, self._nth, self._deaths = point, nth, 0
+        self._death, self._deaths = death, 0
         self._farewells = Farewells(self._broker, job.run) if mourns else None
         self._chaos = Chaos(
             self._broker, job.run, faults, children=self._children, start=self._start,
             nodes=Nodes(embedded, self._broker, job.run), say=self._said.append,
         )  # fmt: skip
 
+    @property
+    def processes(self) -> dict[str, int]:
+        """Name → process id of those that live; empty before the start and at the end."""
+        return {child.name: child.process.pid for child in self._children.living()}
+
     def run(self) -> Outcome:
         """Run it to its end, whatever happens, and hold it against what must be true."""
         began_s = time.monotonic()
         admin = self._broker.admin()
-        admin.create(run_topics(self._job.run, PARTITIONS))
+        admin.create(self._topics)
         admin.close()
         broken: list[str] = []
         try:
@@ -133,7 +145,7 @@ class Play:
                 self._farewells.close()
         outcome = self._judge(broken)
         outcome.gaps_s = _gaps(outcome.disturbances, moments)
-        outcome.deaths = self._deaths
+        outcome.deaths, outcome.moments = self._deaths, moments
         outcome.training_s = max(moments.values(), default=0.0) - moments.get(1, 0.0)
         outcome.seconds = time.monotonic() - began_s
         return outcome
@@ -141,8 +153,9 @@ class Play:
     def _start(self, name: str, role: str) -> Child:
         python = [sys.executable, "-m"]
         first = all(child.name != name for child in self._children.all)
-        if role == "server" and first and self._point is not None:
-            words = [self._job.run, name, self._bootstrap, self._point.name, str(self._nth)]
+        if role == "server" and first and self._death is not None:
+            point, nth = self._death
+            words = [self._job.run, name, self._bootstrap, point.name, str(nth)]
             return self._children.start(name, role, [*python, "driftline.testing.kills.dying_server", *words])
         if role == "server":
             where = ["--bootstrap-servers", self._bootstrap, "--connect-timeout", KAFKA_S, "--stop-with-stdin"]
@@ -174,7 +187,7 @@ class Play:
 
     def _bring_back(self) -> None:
         """Start again those that have killed themselves."""
-        if self._point is None:
+        if self._death is None:
             return
         for child in self._children.newly_ended():
             if child.code == -signal.SIGKILL and not child.disturbed:
