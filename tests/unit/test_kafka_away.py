@@ -10,9 +10,19 @@ from driftline.broker.kafka.producer import KafkaProducer
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
 
 
-@pytest.mark.parametrize("name", ["_PARTIAL", "_TRANSPORT", "_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR"])
+SOON_ANOTHER = (
+    *("_PARTIAL", "_TRANSPORT", "_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR"),
+    *("_DESTROY_BROKER", "_UNKNOWN_BROKER", "_NODE_UPDATE", "_NOENT", "_WAIT_CACHE", "_RETRY"),
+    *("BROKER_NOT_AVAILABLE", "NOT_CONTROLLER"),
+)
+
+
+@pytest.mark.parametrize("name", SOON_ANOTHER)
 def test_an_answer_that_will_be_another_one_soon_is_told_from_a_refusal(name: str) -> None:
-    """``_PARTIAL`` is what a starved Kafka gives to a question that goes to several brokers."""
+    """``_PARTIAL`` is what a starved Kafka gives to a question that goes to several brokers.
+
+    ``_NOENT`` and ``_DESTROY_BROKER`` are what two servers ended of when two of three nodes had died.
+    """
     error = translated(KafkaError(getattr(KafkaError, name)), "looking for topics", KafkaSettings("localhost:9"))
     assert isinstance(error, BrokerUnreachable)
     assert "localhost:9" in str(error)

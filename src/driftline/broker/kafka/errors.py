@@ -28,6 +28,15 @@ AWAY = {
     KafkaError._WAIT_COORD,
     # Only some of the brokers answered a question that goes to several: a starved Kafka does that.
     KafkaError._PARTIAL,
+    # The node that was asked has left the cluster, or no node is known to lead: more than one of three are down.
+    KafkaError._DESTROY_BROKER,
+    KafkaError._UNKNOWN_BROKER,
+    KafkaError._NODE_UPDATE,
+    KafkaError._NOENT,
+    KafkaError._WAIT_CACHE,
+    KafkaError._RETRY,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NOT_CONTROLLER,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
     # A partition whose leader is just being chosen: a new topic, or a fail-over. librdkafka marks none as retriable.
