@@ -9,7 +9,6 @@ from driftline.broker.kafka.errors import translated, undelivered
 from driftline.broker.kafka.producer import KafkaProducer
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
 
-
 SOON_ANOTHER = (
     *("_PARTIAL", "_TRANSPORT", "_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR"),
     *("_DESTROY_BROKER", "_UNKNOWN_BROKER", "_NODE_UPDATE", "_NOENT", "_WAIT_CACHE", "_RETRY"),
