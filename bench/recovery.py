@@ -15,6 +15,7 @@ from typing import Final
 
 from bench.conditions import conditions
 from bench.raw_recovery import raw_leader_s, raw_takeover_s
+from bench.rebuild import rebuild_speed
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Start
@@ -36,8 +37,11 @@ APART, APART_NODES = 40, 300
 CLOCK_S = 0.03
 
 
-ELEMENTS, VERSIONS, SNAPSHOT_EVERY = 500_000, 200, 100
-"""Of the runs with and without snapshots; each snapshot is 6 MB, master weights and two moments."""
+ELEMENTS, VERSIONS, SNAPSHOT_EVERY, USUAL_EVERY = 500_000, 420, 20, 100
+"""Of the run with snapshots; each is 6 MB, master weights and two moments. The last is how often they usually come."""
+
+REBUILDS = 5
+"""Servers that rebuild a run, one after the other."""
 
 GOODPUT_S = 120.0
 """About as long is a run with a kill a minute."""
@@ -102,22 +106,40 @@ def _worker(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float
     return found
 
 
-def _snapshots(broker: EmbeddedBroker, folder: Path, _kills: int, rounds: int = 3) -> dict[str, float]:
-    """Train with snapshots and without, in turns; return the share of the time that they cost."""
-    shares = []
-    for _ in range(rounds):
-        with_s, without_s = (
-            _undisturbed(broker, folder, "snapshots", VERSIONS, elements=ELEMENTS, snapshot_every=every, pause_s=0.0)
-            for every in (SNAPSHOT_EVERY, 0)
-        )
-        shares.append(1.0 - without_s / with_s)
-    return {"snapshot_share": statistics.median(shares), "snapshot_share_max": max(shares)}
+def _snapshots(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, float]:
+    """Train with a snapshot of every `SNAPSHOT_EVERY`-th version; return what one costs, as a share of a usual run.
+
+    A version waits while the state is written that it would change, so the versions right behind a snapshot point take
+    longer, and those further on are what they are without snapshots. Compared within one run, and pair by pair, that
+    difference shows where two runs of a busy machine differ by more. A run has a snapshot every `USUAL_EVERY` versions.
+    """
+    outcome = _undisturbed(
+        broker, folder, "snapshots", VERSIONS, elements=ELEMENTS, snapshot_every=SNAPSHOT_EVERY, pause_s=0.0
+    )
+    half = SNAPSHOT_EVERY // 2
+    points = range(SNAPSHOT_EVERY, VERSIONS - SNAPSHOT_EVERY + 1, SNAPSHOT_EVERY)
+    at = outcome.moments
+    costs_s = [(at[one + half] - at[one]) - (at[one + 2 * half] - at[one + half]) for one in points]
+    usual_s = statistics.median(at[one + 2 * half] - at[one + half] for one in points) * USUAL_EVERY / half
+    low, _, high = statistics.quantiles(costs_s, n=4)
+    cost_s = statistics.median(costs_s)
+    return {
+        "snapshot_share": cost_s / (usual_s + cost_s),
+        "snapshot_share_p25": low / (usual_s + low),
+        "snapshot_share_p75": high / (usual_s + high),
+        "snapshot_ms": 1000 * cost_s,
+        "snapshots": float(len(costs_s)),
+    }
+
+
+def _rebuild(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, float]:
+    return rebuild_speed(broker, folder, REBUILDS)
 
 
 def _goodput(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, float]:
     """Kill a server a minute; return the pace over that of the same run undisturbed."""
     usual = 200
-    pace = usual / _undisturbed(broker, folder, "pace", usual, pause_s=CLOCK_S)
+    pace = usual / _undisturbed(broker, folder, "pace", usual, pause_s=CLOCK_S).training_s
     versions = [int(pace * (GOODPUT_S / 4 + 60.0 * minute)) for minute in range(int(GOODPUT_S / 60.0))]
     script = ", ".join(f"kill coordinator@{version}" for version in versions)
     outcome, _ = _played(broker, folder, "goodput", script, int(pace * GOODPUT_S / 4))
@@ -127,14 +149,14 @@ def _goodput(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, flo
 def _undisturbed(
     broker: EmbeddedBroker, folder: Path, name: str, steps: int, *,
     elements: int = 4096, snapshot_every: int = 100, pause_s: float,
-) -> float:  # fmt: skip
-    """Return the seconds that a run takes from its first version to its last."""
+) -> Outcome:  # fmt: skip
+    """Play a run without any fault."""
     run = f"bench-{name}-{time.time_ns():x}"
     retain = "checkpoint" if snapshot_every else "all"
     job = Job(run=run, steps=steps, elements=elements, snapshot_every=snapshot_every, retain=retain, pause_s=pause_s)
     outcome = Play(broker, job, (), folder / run, same_bits=True).run()
     _check(outcome)
-    return outcome.training_s
+    return outcome
 
 
 def _check(outcome: Outcome) -> None:
@@ -189,6 +211,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "worker": _worker,
     "snapshots": _snapshots,
     "goodput": _goodput,
+    "rebuild": _rebuild,
 }
 """Name → what is measured on a broker of one node."""
 

@@ -66,9 +66,10 @@ _ALONE = {
 
 _FAILOVER = {
     # By default a dead leader is waited for 9 s. Where it was the controller, too, its successor begins to count after
-    # an election, which takes a second; shorter quorum time-outs were seen to livelock elections.
-    "broker.session.timeout.ms": "1000",
-    "broker.heartbeat.interval.ms": "200",
+    # an election, which takes a second; shorter quorum time-outs were seen to livelock elections. A heartbeat that
+    # waits for half its interval lets no node back in, so a short interval keeps one away from a busy machine's broker.
+    "broker.session.timeout.ms": "1200",
+    "broker.heartbeat.interval.ms": "400",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "200",

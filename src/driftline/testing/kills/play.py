@@ -126,13 +126,9 @@ class Play:
     def run(self) -> Outcome:
         """Run it to its end, whatever happens, and hold it against what must be true."""
         began_s = time.monotonic()
-        admin = self._broker.admin()
-        admin.create(self._topics)
-        admin.close()
         broken: list[str] = []
         try:
-            for name in (*SERVERS, *WORKERS):
-                self._start(name, name.partition("-")[0])
+            self._begin()
             if self._chaos.disturbances:
                 self._chaos.begin()
             moments = self._follow(broken)
@@ -149,6 +145,33 @@ class Play:
         outcome.training_s = max(moments.values(), default=0.0) - moments.get(1, 0.0)
         outcome.seconds = time.monotonic() - began_s
         return outcome
+
+    def leave_at(self, version: int) -> None:
+        """Train as far as a version, kill everybody, and leave the run as it is.
+
+        Raises:
+            TimeoutError: it does not get there.
+        """
+        watch, moved_s = None, time.monotonic()
+        try:
+            self._begin()
+            watch = LedgerWatch(self._broker, self._job.run)
+            while watch.head.version < version:
+                if watch.look(LOOK_S):
+                    moved_s = time.monotonic()
+                if time.monotonic() - moved_s > HUNG_S:
+                    raise TimeoutError(f"run {self._job.run} hangs at version {watch.head.version}")
+        finally:
+            self._children.kill()
+            if watch is not None:
+                watch.close()
+
+    def _begin(self) -> None:
+        admin = self._broker.admin()
+        admin.create(self._topics)
+        admin.close()
+        for name in (*SERVERS, *WORKERS):
+            self._start(name, name.partition("-")[0])
 
     def _start(self, name: str, role: str) -> Child:
         python = [sys.executable, "-m"]
