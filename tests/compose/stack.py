@@ -17,6 +17,10 @@ PROJECT = "driftline-compose-test"
 DRIFTLINE = (sys.executable, "-m", "driftline")
 
 
+CONNECT_S = "60"
+"""How long Kafka may take to answer a program on this machine: six processes of the stack start beside it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container as the engine sees it; ``code`` is None while it runs."""
@@ -86,6 +90,7 @@ class Stack:
             **plain,
             "DRIFTLINE_BOOTSTRAP_SERVERS": f"localhost:{self.port}",
             "DRIFTLINE_CONFIG": os.devnull,
+            "DRIFTLINE_CONNECT_TIMEOUT": CONNECT_S,
         }
 
     def remove(self) -> None:
