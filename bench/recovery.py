@@ -31,7 +31,7 @@ from driftline.training.reading import until_end
 FIRST = 30
 """Version of the first kill."""
 
-APART, APART_NODES = 40, 300
+APART, APART_NODES = 40, 150
 """Versions between two kills: what was killed is back by then, also a node of the broker."""
 
 CLOCK_S = 0.03

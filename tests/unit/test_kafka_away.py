@@ -1,13 +1,19 @@
 """What Kafka answers while it is away is no reason to end: whoever hears it waits and asks again."""
 
+from typing import cast
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Client
 
 from driftline.broker.kafka import KafkaSettings
+from driftline.broker.kafka import consumer as module
+from driftline.broker.kafka.admin import KafkaAdmin
+from driftline.broker.kafka.consumer import Lookup
 from driftline.broker.kafka.errors import translated, undelivered
 from driftline.broker.kafka.producer import KafkaProducer
-from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
+from driftline.broker.port import Bounds
+from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed, TopicMissing
 
 SOON_ANOTHER = (
     *("_PARTIAL", "_TRANSPORT", "_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR"),
@@ -39,6 +45,41 @@ def test_a_record_that_too_few_copies_could_take_is_sent_again_and_nobody_ends(n
     assert error.retriable
     assert "run.ledger[0]" in str(error)
     assert "may or may not be in the log" in str(error)
+
+
+class Spreading:
+    """A cluster in which the topic reaches the node that is asked after so many questions."""
+
+    def __init__(self, nodes: int, questions: int) -> None:
+        self.count, self.left = nodes, questions
+
+    def nodes(self, _timeout_s: float) -> list[int]:
+        return list(range(self.count))
+
+    def topics(self, timeout_s: float) -> dict[str, int]:
+        del timeout_s
+        self.left -= 1
+        return {"run.ledger": 1} if self.left < 0 else {}
+
+    def bounds(self, topic: str, _timeout_s: float | None) -> dict[int, Bounds]:
+        if topic not in self.topics(1.0):
+            raise TopicMissing(topic)
+        return {0: Bounds(0, 1)}
+
+
+def test_a_new_topic_may_take_its_time_to_reach_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that comes with its run would end otherwise, because a busy node has yet to hear of the topic."""
+    monkeypatch.setattr(module, "_GRACE_S", 0.02)
+    monkeypatch.setattr(module, "_SPREAD_S", 5.0)
+    lookup = Lookup(KafkaSettings("localhost:9"))
+    lookup._admin = cast("KafkaAdmin", Spreading(3, 40))
+    assert lookup.bounds("run.ledger") == {0: Bounds(0, 1)}
+    lookup._admin = cast("KafkaAdmin", Spreading(3, 40))
+    assert lookup.missing(["run.ledger"]) == []
+    lookup._admin = cast("KafkaAdmin", Spreading(1, 10_000))
+    assert lookup.missing(["run.ledger"]) == ["run.ledger"]
+    with pytest.raises(TopicMissing):
+        lookup.bounds("run.ledger")
 
 
 def fatal(name: str) -> KafkaError:

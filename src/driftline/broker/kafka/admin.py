@@ -76,6 +76,20 @@ class KafkaAdmin:
             found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
         return found
 
+    def nodes(self, timeout_s: float | None = None) -> list[int]:
+        """Return the numbers of the nodes that a node knows of; ``timeout_s`` replaces the request time-out.
+
+        Raises:
+            BrokerUnreachable: no answer in time.
+        """
+        deadline = self._deadline(timeout_s)
+
+        def ask() -> list[int]:
+            left_s = deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
+            return sorted(self._client.list_topics(timeout=left_s).brokers)
+
+        return self._retrying(ask, "asking for the nodes", deadline, Right("DescribeConfigs", "cluster"))
+
     def node_settings(self, timeout_s: float | None = None) -> Mapping[str, str]:
         """Return the settings of a node that answers; ``timeout_s`` replaces the request time-out.
 
@@ -85,13 +99,7 @@ class KafkaAdmin:
         """
         deadline = self._deadline(timeout_s)
         needs = Right("DescribeConfigs", "cluster")
-
-        def nodes() -> list[int]:
-            left_s = deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
-            return sorted(self._client.list_topics(timeout=left_s).brokers)
-
-        node = self._retrying(nodes, "asking for the nodes", deadline, needs)[0]
-        resource = ConfigResource(ResourceType.BROKER, str(node))
+        resource = ConfigResource(ResourceType.BROKER, str(self.nodes(timeout_s)[0]))
         futures = self._client.describe_configs([resource], request_timeout=deadline.left_s(at_least=_LEAST_S))
         entries = self._answer(futures[resource], "reading a node's settings", deadline, needs)
         return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}

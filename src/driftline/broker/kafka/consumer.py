@@ -29,7 +29,9 @@ _log = logging.getLogger(__name__)
 SLICE_S = 0.1
 """Longest time inside librdkafka at once, so that Ctrl-C gets through."""
 _GRACE_S = 0.5
-"""How long a new topic may take to reach every node, and how long a question asked in passing may take."""
+"""How long a question asked in passing may take, and a new topic until the only node knows it."""
+_SPREAD_S = 5.0
+"""How long a new topic may take to reach every node, where there are several: any of them may be asked."""
 
 
 def start_offset(position: Position, bounds: Bounds) -> int:
@@ -69,15 +71,22 @@ class Lookup:
             TopicMissing: no such topic.
             BrokerUnreachable: no answer within ``timeout_s``, by default the request time-out.
         """
-        grace = Deadline(_GRACE_S)
+        grace: Deadline | None = None
         while True:
             try:
                 return self._client().bounds(topic, timeout_s)
             except TopicMissing:
                 # A topic that was just made may not have reached every node of the cluster.
+                grace = grace or self._grace()
                 if grace.passed():
                     raise
                 time.sleep(_GRACE_S / 10)
+
+    def _grace(self) -> Deadline:
+        try:
+            return Deadline(_GRACE_S if len(self._client().nodes(_GRACE_S)) == 1 else _SPREAD_S)
+        except BrokerUnreachable:
+            return Deadline(_SPREAD_S)
 
     def protocol(self, timeout_s: float) -> Protocol:
         """Return the protocol by which to take part in a group.
@@ -94,11 +103,19 @@ class Lookup:
 
     def missing(self, topics: Iterable[str]) -> list[str]:
         """Those of the topics that do not exist; none if nobody answers, for then nothing is known."""
-        try:
-            existing = self._client().topics(timeout_s=_GRACE_S)
-        except BrokerUnreachable:
-            return []
-        return sorted(set(topics) - existing.keys())
+        wanted = set(topics)
+        grace: Deadline | None = None
+        while True:
+            try:
+                missing = sorted(wanted - self._client().topics(timeout_s=_GRACE_S).keys())
+            except BrokerUnreachable:
+                return []
+            if not missing:
+                return []
+            grace = grace or self._grace()
+            if grace.passed():
+                return missing
+            time.sleep(_GRACE_S / 10)
 
     def close(self) -> None:
         """Release the connection."""
