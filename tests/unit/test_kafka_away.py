@@ -1,10 +1,12 @@
 """What Kafka answers while it is away is no reason to end: whoever hears it waits and asks again."""
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Client
+from confluent_kafka.admin import AdminClient
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka import consumer as module
@@ -80,6 +82,36 @@ def test_a_new_topic_may_take_its_time_to_reach_every_node(monkeypatch: pytest.M
     assert lookup.missing(["run.ledger"]) == ["run.ledger"]
     with pytest.raises(TopicMissing):
         lookup.bounds("run.ledger")
+
+
+class Slow:
+    """A client whose broker takes so many seconds to answer; a question that is given up before is lost."""
+
+    def __init__(self, takes_s: float) -> None:
+        self.takes_s, self.asked_s = takes_s, list[float]()
+
+    def list_topics(self, _topic: str | None = None, *, timeout: float) -> SimpleNamespace:
+        self.asked_s.append(timeout)
+        if timeout < self.takes_s:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return SimpleNamespace(topics={}, brokers={1: None})
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+
+def test_who_is_slow_to_answer_is_given_more_time() -> None:
+    """A server never found a Kafka that took more than half a second each time, however long it asked."""
+    admin = KafkaAdmin(KafkaSettings("localhost:9"))
+    client, slow = admin._client, Slow(2.5)
+    try:
+        admin._client = cast("AdminClient", slow)
+        assert admin.topics() == {}
+        assert admin.nodes() == [1]
+    finally:
+        admin._client = client
+        admin.close()
+    assert slow.asked_s == [0.5, 1.0, 2.0, 3.0, 3.0]
 
 
 def fatal(name: str) -> KafkaError:

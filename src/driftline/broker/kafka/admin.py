@@ -27,8 +27,10 @@ from driftline.broker.kafka.writable import Copies, why_not_writable
 from driftline.broker.port import Bounds, TopicSpec
 from driftline.errors import BrokerError, BrokerUnreachable, RightMissing, TopicMissing
 
-_SLICE_S = 0.5
-"""Longest time inside librdkafka at once, so that Ctrl-C gets through."""
+_SLICE_S, _LONGEST_S = 0.5, 3.0
+"""Longest time inside librdkafka at once, so that Ctrl-C gets through: at first, and while answers take longer. An
+answer that comes after its question was given up is thrown away, so whoever always gave up so soon would never get one
+from a machine that is busy enough."""
 _PAUSE_S = 0.01
 _SILENCE_S = 2.0
 """After so long without a word the first address is asked whether it speaks TLS."""
@@ -50,6 +52,7 @@ class KafkaAdmin:
         self._timeout_s = settings.request_timeout_s if timeout_s is None else timeout_s
         self._faults = Faults(settings)
         self._is_tls: bool | None = None
+        self._slice_s = _SLICE_S
         self._guard = ClientGuard("admin client")
         properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
         # Its context manager is the only way to close it.
@@ -85,7 +88,7 @@ class KafkaAdmin:
         deadline = self._deadline(timeout_s)
 
         def ask() -> list[int]:
-            left_s = deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
+            left_s = deadline.left_s(at_least=_LEAST_S, at_most=self._slice_s)
             return sorted(self._client.list_topics(timeout=left_s).brokers)
 
         return self._retrying(ask, "asking for the nodes", deadline, Right("DescribeConfigs", "cluster"))
@@ -139,7 +142,7 @@ class KafkaAdmin:
         deadline = self._deadline()
 
         def ask() -> dict[int, Copies]:
-            found = self._client.list_topics(topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S))
+            found = self._client.list_topics(topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=self._slice_s))
             known = found.topics[topic].partitions.items()
             return {number: Copies(one.leader, one.replicas, one.isrs) for number, one in known}
 
@@ -240,7 +243,7 @@ class KafkaAdmin:
 
         def ask() -> dict[str, dict[int, int]]:
             topics = self._client.list_topics(
-                topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=_SLICE_S)
+                topic, timeout=deadline.left_s(at_least=_LEAST_S, at_most=self._slice_s)
             ).topics
             for found in topics.values():
                 if found.error is not None and found.error.code() in FORBIDDEN:
@@ -289,6 +292,7 @@ class KafkaAdmin:
             except KafkaException as error:
                 self._client.poll(0)
                 self._faults.check()
+                self._slice_s = min(2 * self._slice_s, _LONGEST_S)
                 if error.args[0].code() not in AWAY and not error.args[0].retriable():
                     raise translated(error.args[0], what, self._settings, needs) from None
                 if silence.passed() and self._faults.is_silent:

@@ -18,8 +18,9 @@ from driftline.errors import BrokerUnreachable, TopicMissing
 
 _log = logging.getLogger(__name__)
 
-_LOOKUP_S = 0.5
-"""Longest look-up between two polls; it is repeated until it succeeds."""
+_LOOKUP_S, _LONGEST_S = 0.5, 4.0
+"""Longest look-up between two polls, at first and at last; it is repeated until it succeeds, each time for longer: a
+busy Kafka may take longer than the first one."""
 
 
 class KafkaGroupReader:
@@ -39,6 +40,7 @@ class KafkaGroupReader:
         self._lookup = Lookup(settings)
         self._inbox = Inbox(settings, self._faults, self._lookup, group)
         self._group, self._member = group, member
+        self._lookup_s = _LOOKUP_S
         self._client: Consumer | None = None
         self._idle = Deadline(settings.idle_check_s)
 
@@ -90,8 +92,9 @@ class KafkaGroupReader:
     def _join(self) -> Consumer | None:
         """Join the group; None while no broker says by which protocol."""
         try:
-            protocol = self._lookup.protocol(_LOOKUP_S)
+            protocol = self._lookup.protocol(self._lookup_s)
         except BrokerUnreachable:
+            self._lookup_s = min(2 * self._lookup_s, _LONGEST_S)
             return None
         _log.debug("group %s: joining by the %s protocol", self._group, protocol)
         properties = self._settings.group(self._group, self._member, protocol)

@@ -30,8 +30,8 @@ from driftline.training.reading import until_end
 from driftline.training.verifying import verify_run
 
 HUNG_S: Final = 300.0
-"""A run that makes no version for so long hangs. Three nodes that start at once on a machine with a load of 40 were seen
-to take two minutes until they knew each other."""
+"""A run that makes no version for so long hangs. Three nodes that start at once on a machine with a load of 40 take up
+to two minutes until they know each other."""
 
 KAFKA_S: Final = "120"
 """Seconds in which a server that starts must find its Kafka, which may be dead as well."""
