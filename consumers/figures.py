@@ -31,6 +31,10 @@ EVENT_REASONS = {
 """Counter of the evidence → reason of a dropped event."""
 
 
+STATELESS_REASONS = {"checkpoints_too_large": "too_large", "checkpoints_too_old": "too_old"}
+"""Counter of the evidence → why a checkpoint has no state."""
+
+
 def run_samples(state: RunState) -> Iterator[Sample]:
     """Yield what the ledger tells, as far as it was read."""
     config, totals = state.config, state.totals
@@ -40,6 +44,8 @@ def run_samples(state: RunState) -> Iterator[Sample]:
     yield Sample(catalogue.TERM, state.chain.term)
     if state.checkpoint is not None:
         yield Sample(catalogue.CHECKPOINT, state.checkpoint.version)
+    yield Sample(catalogue.BEGAN, state.began_at)
+    yield Sample(catalogue.PASSED_OVER, state.passed_over)
     yield Sample(catalogue.ENDED, float(state.ended is not None))
     yield Sample(catalogue.FAILED, float(state.ended is not None and bool(state.ended.failure)))
     yield Sample(catalogue.MEMBERS, len(state.groups))
@@ -85,6 +91,7 @@ def server_samples(server: Server) -> Iterator[Sample]:
     yield Sample(catalogue.REIGNS, server.coordinator.reigns)
     if reigns:
         yield Sample(catalogue.PENDING, len(server.coordinator.evidence.offers))
+    yield from _by_reason(catalogue.STATELESS, _renamed(server.coordinator.evidence.counters, STATELESS_REASONS))
     yield from _by_reason(catalogue.EVENTS_DROPPED, _renamed(server.coordinator.evidence.counters, EVENT_REASONS))
 
 

@@ -1,4 +1,4 @@
-"""Reading a run as an outsider: the ledger from its beginning, parameters from the newest complete version on.
+"""Reading a run as an outsider: the ledger from where it was entered, parameters from the newest complete version on.
 
 Workers, evaluators, `load` and `status` all stand on this.
 """
@@ -18,11 +18,12 @@ class ModelReader:
     """Fold of the ledger plus the newest complete model.
 
     Args:
+        state: the fold to go on with; None begins with the ledger.
         with_parameters: False reads the ledger alone.
     """
 
-    def __init__(self, *, with_parameters: bool = True) -> None:
-        self.state = RunState()
+    def __init__(self, state: RunState | None = None, *, with_parameters: bool = True) -> None:
+        self.state = RunState() if state is None else state
         self.follower = Follower(self.state)
         self.is_caught_up = False
         self._with_parameters = with_parameters
@@ -31,7 +32,7 @@ class ModelReader:
 
     def begin(self) -> list[Effect]:
         """Return the first effects."""
-        return [Read(Stream.LEDGER, 0, 0)]
+        return [Read(Stream.LEDGER, 0, self.state.next_offset)]
 
     def on_ledger(self, event: Received) -> tuple[Folded, list[Effect]]:
         """Fold a ledger record; parameters that waited for it are taken."""

@@ -87,6 +87,7 @@ class RunState:
 
     Attributes:
         began_at: the version that was thawed (`driftline.consumers.thawing`); 0 for a fold from the beginning.
+        passed_over: checkpoints that were looked at and not begun at, because they do not count or cannot be.
         frozen: states at snapshot points that the last checkpoint does not cover, the newest `FROZEN_KEPT`.
     """
 
@@ -94,6 +95,7 @@ class RunState:
         self.chain = Chain()
         self.next_offset = 0
         self.began_at = 0
+        self.passed_over = 0
         self.start: RunStart | None = None
         self.start_offset = -1
         self.start_head = NO_HASH

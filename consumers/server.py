@@ -55,11 +55,12 @@ class Server:
         name: the server's name, unique in the run.
         incarnation: this start of it, 16 bytes.
         rng: source of nonces and back-off; seeded in the simulation.
+        state: the fold of the ledger to go on with; None begins with the ledger.
     """
 
-    def __init__(self, name: str, incarnation: bytes, rng: random.Random) -> None:
+    def __init__(self, name: str, incarnation: bytes, rng: random.Random, state: RunState | None = None) -> None:
         self.name = name
-        self.state = RunState()
+        self.state = RunState() if state is None else state
         self.shards = ShardServer(name, incarnation, self.state)
         self.coordinator = Coordinator(name, incarnation, self.state, rng)
         self.counters: Counter[str] = Counter()
@@ -68,7 +69,7 @@ class Server:
 
     def begin(self) -> list[Effect]:
         """Return the first effects: everything starts with the ledger."""
-        return [Read(Stream.LEDGER, 0, 0)]
+        return [Read(Stream.LEDGER, 0, self.state.next_offset)]
 
     def on(self, event: Input) -> Iterator[Effect]:
         """Take one input and return what it leads to, made as it is taken (see `driftline.schemas.effects`)."""

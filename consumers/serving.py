@@ -10,6 +10,7 @@ from functools import partial
 from driftline.broker.port import Admin, Broker, Start
 from driftline.broker.topics import Stream, check_run_name, topic_name
 from driftline.consumers.allocator import trimming, tune_allocator
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.figures import server_samples
 from driftline.consumers.flush_to_zero import require_denormals
 from driftline.consumers.known_ends import WAY_OUT
@@ -66,7 +67,8 @@ def serve(
     log.info("%s", choose_engine())  # chosen before the first poll: compiling takes seconds
     if not wait_for_run(broker, run, stop=stop, patience_s=patience_s):
         return Finish("stopped before the run began")
-    core = Server(name, os.urandom(16), random.Random(os.urandom(32)))  # noqa: S311 - back-off; nonces need no secrecy
+    rng = random.Random(os.urandom(32))  # noqa: S311 - back-off; nonces need no secrecy
+    core = Server(name, os.urandom(16), rng, enter_ledger(broker, run).state())
     shell = Shell(broker, run, core, name, SERVER_GROUPS)
     watch(partial(_samples, shell, core))
     try:

@@ -21,13 +21,13 @@ ENDED = "ended"
 class _Asking:
     """Reads the ledger to its end, asks, and asks again."""
 
-    def __init__(self) -> None:
-        self.state = RunState()
+    def __init__(self, state: RunState | None = None) -> None:
+        self.state = RunState() if state is None else state
         self._is_caught_up = False
 
     def begin(self) -> list[Effect]:
         """Return the first effects."""
-        return [Read(Stream.LEDGER, 0, 0)]
+        return [Read(Stream.LEDGER, 0, self.state.next_offset)]
 
     def on(self, event: Input) -> list[Effect]:
         """Take one input and return what it leads to."""
@@ -61,10 +61,11 @@ class Stopper(_Asking):
     Args:
         sender: who asks, a legal name of a member; it will stand in the ledger.
         reason: why.
+        state: the fold of the ledger to go on with; None begins with the ledger.
     """
 
-    def __init__(self, sender: str, reason: str) -> None:
-        super().__init__()
+    def __init__(self, sender: str, reason: str, state: RunState | None = None) -> None:
+        super().__init__(state)
         self._sender, self._reason = sender, reason
 
     def _answer(self) -> list[Effect]:

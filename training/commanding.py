@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from driftline.broker.port import Broker
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.run_state import RunState
 from driftline.consumers.serving import serve
 from driftline.consumers.shell import Shell
@@ -16,7 +17,7 @@ from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Finish
 from driftline.training.asking import REFUSED, Creator, Stopper
 from driftline.training.naming import existing_members
-from driftline.training.reading import read_ledger
+from driftline.training.reading import read_present
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +49,12 @@ def stop_run(broker: Broker, run: str, name: str, reason: str, *, timeout_s: flo
         RunRefused: it has not begun, so there is nothing to end.
         WaitTimeout: no coordinator ended it in time.
     """
-    state = read_ledger(broker, run)
+    search = enter_ledger(broker, run)
+    state = read_present(broker, run, search)
     if state.ended is not None:
         return state
     alone = not existing_members(broker, run, state).servers
-    core = Stopper(name, reason)
+    core = Stopper(name, reason, search.state())
     with _serving(broker, run, f"{name}-server") if alone else _nothing() as check:
         _asked(Shell(broker, run, core, name), check, timeout_s, f"the coordinator of run {run!r} to end it")
     return core.state

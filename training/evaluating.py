@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from driftline.broker.port import Broker
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
 from driftline.errors import IntegrityError
@@ -58,7 +59,7 @@ def evaluate_run(
         BrokerError: Kafka refuses to work with us.
         IntegrityError: parameters that were measured are not those that the ledger names.
     """
-    session = EvaluatorSession(name, os.urandom(16))
+    session = EvaluatorSession(name, os.urandom(16), enter_ledger(broker, run).state())
     with Running(broker, run, session, name) as running:
         figures(partial(running.samples, partial(evaluator_samples, session)))
         measuring = _Measuring(load_task())

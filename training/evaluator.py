@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from driftline.broker.topics import Stream
 from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
+from driftline.consumers.run_state import RunState
 from driftline.errors import IntegrityError
 from driftline.schemas.codec import encode, peek_type
 from driftline.schemas.effects import CaughtUp, Effect, Finish, Input, Received, Send, SendFailed, Timer
@@ -18,12 +19,13 @@ class EvaluatorSession:
     Args:
         name: unique in the run.
         incarnation: this start of it, 16 bytes.
+        state: the fold of the ledger to go on with; None begins with the ledger.
     """
 
-    def __init__(self, name: str, incarnation: bytes) -> None:
+    def __init__(self, name: str, incarnation: bytes, state: RunState | None = None) -> None:
         self.name = name
         self.incarnation = incarnation
-        self.reader = ModelReader()
+        self.reader = ModelReader(state)
         self.state = self.reader.state
         self.finished: Finish | None = None
         self.counters: Counter[str] = Counter()

@@ -11,6 +11,7 @@ import torch
 
 from driftline.broker.port import Broker, EndReached, Record, Start
 from driftline.broker.topics import Stream, topic_name
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Follower, Model
 from driftline.consumers.model_reader import ModelReader
 from driftline.consumers.run_state import RunState
@@ -55,7 +56,7 @@ def load_newest(broker: Broker, run: str, timeout_s: float) -> Version:
         IntegrityError: the log contradicts itself.
     """
     check_run_exists(broker, run)
-    session = _Session()
+    session = _Session(enter_ledger(broker, run).state())
     return session.version_of(_read_newest(broker, run, session, timeout_s))
 
 
@@ -66,7 +67,7 @@ def read_newest(broker: Broker, run: str, timeout_s: float) -> Model:
         WaitTimeout: no version is complete within the time.
         IntegrityError: the log contradicts itself.
     """
-    return _read_newest(broker, run, _Session(), timeout_s)
+    return _read_newest(broker, run, _Session(enter_ledger(broker, run).state()), timeout_s)
 
 
 def _read_newest(broker: Broker, run: str, session: "_Session", timeout_s: float) -> Model:
@@ -110,7 +111,7 @@ def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
         IntegrityError: the log contradicts itself.
     """
     check_run_exists(broker, run)
-    session, seen = _Session(), -1
+    session, seen = _Session(enter_ledger(broker, run).state()), -1
     with Running(broker, run, session, _MEMBER) as running:
         while not running.glance(lambda: session.is_over(seen)):  # noqa: B023 - asked at once
             answer = running.asking(
@@ -125,10 +126,10 @@ def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
 
 
 class _Session:
-    """The core of a reader: a fold of the ledger, and the newest version."""
+    """The core of a reader: a fold of the ledger that goes on with ``state``, and the newest version."""
 
-    def __init__(self) -> None:
-        self.reader = ModelReader()
+    def __init__(self, state: RunState) -> None:
+        self.reader = ModelReader(state)
         self._ends: set[int] = set()
 
     def begin(self) -> list[Effect]:
@@ -197,15 +198,22 @@ def state_dict_of(layout: Layout, flat: FlatArray) -> dict[str, Any]:
 
 
 def _version(state: RunState, model: Model) -> Version:
-    layout, made = state.layout, state.versions.get(model.version)
+    layout = state.layout
     if layout is None:
         raise AssertionError("a model without a layout")
-    uses = [] if made is None else [one for one in made.uses if one.kind == "delta"]
-    weight = sum(one.weight for one in uses)
-    loss = sum(one.weight * one.loss for one in uses) / weight if weight else math.nan
+    loss = _loss(state, model.version)
     stopped = state.ended is not None and state.ended.version == model.version
     is_last = stopped or (state.is_finished and model.version == state.version)
     return Version(model.version, loss, is_last, state_dict_of(layout, model.flat))
+
+
+def _loss(state: RunState, version: int) -> float:
+    made = state.versions.get(version)
+    if made is None:  # its record stands before the checkpoint at which the ledger was entered
+        return state.loss if version == state.version else math.nan
+    uses = [one for one in made.uses if one.kind == "delta"]
+    weight = sum(one.weight for one in uses)
+    return sum(one.weight * one.loss for one in uses) / weight if weight else math.nan
 
 
 def _feed(broker: Broker, topic: str, partition: int, follower: Follower, version: int) -> None:

@@ -7,7 +7,7 @@ from driftline.broker.port import Broker
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused
 from driftline.schemas.run_config import RunConfig
-from driftline.training.reading import listen, read_ledger, run_names
+from driftline.training.reading import listen, read_present, run_names
 
 LISTEN_S = 1.5
 """How long to listen for the heartbeats of a run's members."""
@@ -40,7 +40,7 @@ def existing_run(broker: Broker, run: str) -> Existing | None:
     """
     if run not in run_names(broker):
         return None
-    state = read_ledger(broker, run)
+    state = read_present(broker, run)
     if state.ended is not None:
         raise RunRefused(
             f"run {run!r} ended at version {state.ended.version} ({state.ended.failure or state.ended.reason}); "

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from driftline.broker.port import Broker
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
 from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
@@ -25,7 +26,7 @@ from driftline.training.drawing import Drawing, Found
 from driftline.training.figures import worker_samples
 from driftline.training.following import read_newest
 from driftline.training.outcome import check_finish
-from driftline.training.reading import check_same_run, read_ledger
+from driftline.training.reading import check_same_run, read_present
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
 from driftline.training.wait_share import WaitShare
@@ -92,12 +93,15 @@ class Participation:
         self._session, self._running = self._begin(gives_way=False)
 
     def _begin(self, *, gives_way: bool) -> tuple[WorkerSession, Running]:
-        state = read_ledger(self._broker, self._run)
+        search = enter_ledger(self._broker, self._run)
+        state = read_present(self._broker, self._run, search)
         self._knew_run = state.start is not None
         if state.worker_group(self.worker) is not None and not gives_way:
             log.warning("run %s has a member called %s already; this process takes its place", self._run, self.worker)
         offer = self._make_offer(state)
-        session = WorkerSession(self.worker, os.urandom(16), offer, os.urandom(16), gives_way=gives_way)
+        session = WorkerSession(
+            self.worker, os.urandom(16), offer, os.urandom(16), gives_way=gives_way, state=search.state()
+        )
         running = Running(self._broker, self._run, session, self.worker)
         self._watch(partial(running.samples, partial(worker_samples, session)))
         return session, running.__enter__()

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 
 from driftline.broker.port import Broker, EndReached, Position, Reader, Record, Start, Tail
 from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
+from driftline.consumers.entering import enter_ledger
+from driftline.consumers.entry import Search
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, WaitTimeout
 from driftline.schemas.records import RunStart
@@ -77,6 +79,25 @@ def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = No
     """
     state = RunState()
     for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, say):
+        state.read(record.offset, record.value)
+    return state
+
+
+def read_present(broker: Broker, run: str, search: Search | None = None) -> RunState:
+    """Fold a run's ledger up to its present end from its last checkpoint on: what is so, not all that has been.
+
+    Args:
+        broker: where the run's topics are.
+        run: its name.
+        search: for where to begin, if that is known.
+
+    Raises:
+        TopicMissing: there is no such run.
+        IntegrityError: the ledger contradicts itself.
+        WaitTimeout: Kafka stopped answering.
+    """
+    state = (enter_ledger(broker, run) if search is None else search).state()
+    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, state.next_offset, None):
         state.read(record.offset, record.value)
     return state
 

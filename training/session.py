@@ -17,7 +17,7 @@ from driftline.consumers import policy
 from driftline.consumers.decision_start import proposal_problems
 from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
-from driftline.consumers.run_state import Folded, Group
+from driftline.consumers.run_state import Folded, Group, RunState
 from driftline.errors import IntegrityError
 from driftline.producers.deltas import Base, Cut, Gradient, announce
 from driftline.producers.proposal import Offer, Proposed, propose
@@ -64,15 +64,23 @@ class WorkerSession:
         offer: what this worker would start the run with, and what the run must fit.
         run_uuid: UUID of the run if ours is chosen, 16 bytes.
         gives_way: whether it leaves its place to a member of its name, instead of replacing it.
+        state: the fold of the ledger to go on with; None begins with the ledger.
     """
 
     def __init__(
-        self, name: str, incarnation: bytes, offer: Offer, run_uuid: bytes, *, gives_way: bool = False
+        self,
+        name: str,
+        incarnation: bytes,
+        offer: Offer,
+        run_uuid: bytes,
+        *,
+        gives_way: bool = False,
+        state: RunState | None = None,
     ) -> None:
         self.name = name
         self.incarnation = incarnation
         self.offer = offer
-        self.reader = ModelReader()
+        self.reader = ModelReader(state)
         self.state = self.reader.state
         self.phase = Phase.OPENING
         self.finished: Finish | None = None
@@ -91,7 +99,8 @@ class WorkerSession:
 
     def begin(self) -> list[Effect]:
         """Return the first effects."""
-        return self.reader.begin()
+        start = self.state.start
+        return self._finishing([*self.reader.begin(), *([] if start is None else self._started(start))])
 
     def on(self, event: Input) -> list[Effect]:
         """Take one input and return what it leads to."""
@@ -101,6 +110,9 @@ class WorkerSession:
             effects = self._dispatch(event)
         except IntegrityError as error:
             effects = [Finish("the log contradicts itself", str(error))]
+        return self._finishing(effects)
+
+    def _finishing(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
             if isinstance(effect, Finish):
                 self.finished, self.phase = effect, Phase.FINISHED

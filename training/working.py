@@ -8,6 +8,7 @@ from functools import partial
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.schemas.effects import Effect, Finish
@@ -65,7 +66,8 @@ def work(
         settings = adopted_settings(settings, existing)
     computing = Computing(task, settings)
     prepare_topics(broker, settings)
-    session = WorkerSession(name, new_incarnation(mark), computing.offer, os.urandom(16))
+    state = enter_ledger(broker, settings.run).state()
+    session = WorkerSession(name, new_incarnation(mark), computing.offer, os.urandom(16), state=state)
     while True:
         with Running(broker, settings.run, session, name) as running:
             watch(partial(running.samples, partial(worker_samples, session)))
@@ -77,7 +79,10 @@ def work(
         if session.state.start is not None:
             check_same_run(broker, settings.run, session.state.start)
         log.warning("%s; it joins again", finish.failure)
-        session = WorkerSession(name, new_incarnation(mark), computing.offer, os.urandom(16), gives_way=True)
+        state = enter_ledger(broker, settings.run).state()
+        session = WorkerSession(
+            name, new_incarnation(mark), computing.offer, os.urandom(16), gives_way=True, state=state
+        )
 
 
 class _Worker:

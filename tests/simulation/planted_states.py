@@ -50,18 +50,18 @@ def forgets_publish_points(state: RunState) -> FrozenState:
 def everybody(wrong: Freeze) -> Cores:
     """Return processes that all freeze in the same wrong way."""
 
-    def server(name: str, incarnation: bytes, rng: random.Random) -> Server:
-        core = Server(name, incarnation, rng)
+    def server(name: str, incarnation: bytes, rng: random.Random, state: RunState | None) -> Server:
+        core = Server(name, incarnation, rng, state)
         core.state.freeze = wrong
         return core
 
-    def worker(name: str, incarnation: bytes, offer: Offer, run: bytes) -> WorkerSession:
-        core = WorkerSession(name, incarnation, offer, run)
+    def worker(name: str, incarnation: bytes, offer: Offer, run: bytes, *, state: RunState | None) -> WorkerSession:
+        core = WorkerSession(name, incarnation, offer, run, state=state)
         core.state.freeze = wrong
         return core
 
-    def evaluator(name: str, incarnation: bytes) -> EvaluatorSession:
-        core = EvaluatorSession(name, incarnation)
+    def evaluator(name: str, incarnation: bytes, state: RunState | None) -> EvaluatorSession:
+        core = EvaluatorSession(name, incarnation, state)
         core.state.freeze = wrong
         return core
 

@@ -10,6 +10,7 @@ from driftline.consumers.chain import Chain
 from driftline.consumers.coordinator import Coordinator
 from driftline.consumers.evidence import Evidence
 from driftline.consumers.leases import Leases
+from driftline.consumers.run_state import RunState
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
 from driftline.schemas.consistency import Consistency
@@ -84,9 +85,10 @@ def server_with(
     evidence: type[Evidence] | None = None,
     chain: type[Chain] | None = None,
     leases: type[Leases] | None = None,
-) -> Callable[[str, bytes, random.Random], Server]:
-    def make(name: str, incarnation: bytes, rng: random.Random) -> Server:
-        server = Server(name, incarnation, rng)
+) -> Callable[..., Server]:
+    def make(name: str, incarnation: bytes, rng: random.Random, state: RunState | None = None) -> Server:
+        begins = chain is not None or leases is not None  # the bug is in what the ledger is folded with
+        server = Server(name, incarnation, rng, None if begins else state)
         server.shards = shards(name, incarnation, server.state)
         candidate = coordinator if evidence is None else _hearing(coordinator, evidence)
         server.coordinator = candidate(name, incarnation, server.state, rng)

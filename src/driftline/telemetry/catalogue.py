@@ -16,6 +16,16 @@ TERM = Metric("driftline_term", Kind.GAUGE, "Term of the coordinator that reigns
 CHECKPOINT = Metric(
     "driftline_checkpoint_version", Kind.GAUGE, "Version whose snapshots are official; absent before the first"
 )
+BEGAN = Metric(
+    "driftline_began_at_version",
+    Kind.GAUGE,
+    "Version of the checkpoint at which this process began to read the ledger; 0 at its beginning",
+)
+PASSED_OVER = Metric(
+    "driftline_checkpoints_passed_over_total",
+    Kind.COUNTER,
+    "Checkpoints at which this process could not begin: they do not count, or are not what they say",
+)
 ENDED = Metric("driftline_run_ended", Kind.GAUGE, "1 once the ledger holds the end of the run, 0 before")
 FAILED = Metric("driftline_run_failed", Kind.GAUGE, "1 if that end is a failure, 0 otherwise")
 MEMBERS = Metric("driftline_members", Kind.GAUGE, "Workers that are members of the run")
@@ -58,6 +68,12 @@ HELD_BYTES = Metric("driftline_held_bytes", Kind.GAUGE, "Their payload, in bytes
 DELTAS_DROPPED = Metric("driftline_deltas_dropped_total", Kind.COUNTER, "Deltas read and not held", ("reason",))
 COORDINATING = Metric("driftline_coordinating", Kind.GAUGE, "1 while this server is the coordinator, 0 otherwise")
 REIGNS = Metric("driftline_reigns_total", Kind.COUNTER, "Times that this server became the coordinator")
+STATELESS = Metric(
+    "driftline_checkpoints_without_state_total",
+    Kind.COUNTER,
+    "At the coordinator: checkpoints at which nobody can begin, because their state was too large or too long ago",
+    ("reason",),
+)
 PENDING = Metric(
     "driftline_pending_contributions", Kind.GAUGE, "At the coordinator: clocks heard of and not settled, skips included"
 )

@@ -1,6 +1,5 @@
 """The processes of a simulated run: a state machine, its reading positions, and what waits to be handed to it."""
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from driftline.broker.topics import Stream
 from driftline.consumers.follower import Model
 from driftline.consumers.server import Server
 from driftline.producers.deltas import Gradient
-from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Input
 from driftline.testing.simulation.log import Place
 from driftline.testing.simulation.scenario import Fault
@@ -37,9 +35,9 @@ FOR_EVER = 1 << 60
 class Cores:
     """How state machines are made; tests put faulty ones in their place."""
 
-    server: Callable[[str, bytes, random.Random], Server] = Server
-    worker: Callable[[str, bytes, Offer, bytes], WorkerSession] = WorkerSession
-    evaluator: Callable[[str, bytes], EvaluatorSession] = EvaluatorSession
+    server: Callable[..., Server] = Server
+    worker: Callable[..., WorkerSession] = WorkerSession
+    evaluator: Callable[..., EvaluatorSession] = EvaluatorSession
     operator: Callable[[str], Operator] = Operator
 
 

@@ -12,6 +12,7 @@ from driftline.schemas.digests import seal
 from driftline.schemas.effects import Send
 from driftline.schemas.records import (
     NO_HASH,
+    Checkpoint,
     Delta,
     EvaluationReport,
     Event,
@@ -115,10 +116,28 @@ def void(world: World) -> bool:
         Rejection(term=term, parent=parent, group=group, clock=member.clock + 1, reason="forged")
         for group, member in world.promises.ledger.members.items()
     ]
+    official = world.promises.ledger.checkpoint
+    if official is not None:
+        records.append(dataclasses.replace(_lying(official, world), term=term, parent=parent))
     old = world.log.read((Stream.LEDGER, 0), rng.randrange(world.log.ends[Stream.LEDGER, 0]))
     again = old.value if old is not None and isinstance(world.promises.decoded(old.value), LedgerRecord) else None
     send(world, Stream.LEDGER, 0, again if again and rng.random() < 0.5 else encode(rng.choice(records)))  # noqa: PLR2004
     return True
+
+
+def _lying(official: Checkpoint, world: World) -> Checkpoint:
+    """Return a checkpoint of the same version with another state, or with a state that cannot be."""
+    if not official.state or world.rng.random() < 0.5:  # noqa: PLR2004
+        return official
+    [state] = official.state
+    lies = (
+        {"leases": ()},
+        {"groups": state.groups[1:]},
+        {"head": world.promises.ledger.now.head},
+        {"next_offset": state.next_offset + world.rng.choice((-1, 1))},
+        {"start_offset": world.rng.randrange(-1, 9)},
+    )
+    return dataclasses.replace(official, state=(dataclasses.replace(state, **world.rng.choice(lies)),))
 
 
 def claim(world: World) -> bool:

@@ -1,12 +1,19 @@
 """After the faults: everybody is awake, everything lands, and the run must reach its end within a bounded time."""
 
+import random
+
 from driftline.testing.simulation.actors import Actor, servers, workers
 from driftline.testing.simulation.log import Place
 from driftline.testing.simulation.reference_ledger import Violation
+from driftline.testing.simulation.scenario import seeded
 from driftline.testing.simulation.scheduler import awake, hand_out, readable
 from driftline.testing.simulation.world import World
 
 ROUND_S = 0.05
+SERVERS_RENEWED = 0.4
+WORKERS_RENEWED = 0.1
+"""Probability that a server or worker dies and comes back when the faults are over and there is a checkpoint."""
+
 LONGEST_S = 40.0
 """Simulated seconds within which a run without faults ends: several times what ticks and back-offs add up to."""
 
@@ -38,6 +45,15 @@ def restart_workers(world: World) -> None:
         world.start("worker", name)
 
 
+def renew(world: World, rng: random.Random) -> None:
+    """Let some die although the faults are over, now that those who come for them can begin at a checkpoint."""
+    world.renewed = True
+    for share, actors in ((SERVERS_RENEWED, servers(world.actors)), (WORKERS_RENEWED, workers(world.actors))):
+        for actor in [actor for actor, _ in actors if rng.random() < share]:
+            world.crash(actor)
+            world.start(actor.kind, actor.name)
+
+
 def settle(world: World) -> None:
     """Go on without faults until everybody has read the run's end.
 
@@ -45,7 +61,10 @@ def settle(world: World) -> None:
         Violation: it does not end in time.
     """
     until_s = world.now_s + LONGEST_S
+    rng = seeded(("newcomers", world.scenario.seed))
     while (working := awake(world)) or world.promises.ledger.end is None:
+        if not world.renewed and world.promises.ledger.checkpoint is not None and world.promises.ledger.end is None:
+            renew(world, rng)
         if world.now_s >= until_s:
             waiting = ", ".join(sorted(str(actor) for actor in working))
             raise Violation(f"no end after {LONGEST_S} s without faults; still there: {waiting}")

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from driftline.broker.topics import Stream
+from driftline.consumers.entry import FIRST_BLOCK
+from driftline.consumers.run_state import RunState
 from driftline.consumers.server import Server
 from driftline.schemas.codec import peek_type
 from driftline.schemas.effects import (
@@ -21,6 +23,7 @@ from driftline.schemas.effects import (
     Sent,
 )
 from driftline.schemas.records import RunEnd
+from driftline.testing.simulation.entering import enter
 from driftline.testing.simulation.log import Place, RunLog
 from driftline.testing.simulation.promises import Promises
 from driftline.testing.simulation.reference_ledger import require
@@ -33,10 +36,15 @@ def require_rebuilds(log: RunLog, promises: Promises) -> None:
     Raises:
         Violation: something that is needed is not there any more, or other bits come out.
     """
-    if promises.ledger.start is None:
-        return
+    if promises.ledger.start is not None:
+        _require_rebuild(log, promises, RunState())
+        _require_rebuild(log, promises, enter(log, promises, FIRST_BLOCK))
+
+
+def _require_rebuild(log: RunLog, promises: Promises, state: RunState) -> None:
+    """Let a newcomer go on from a state."""
     partitions = promises.problem.config.partitions
-    reader = _Newcomer(log)
+    reader = _Newcomer(log, state)
     reader.give(PartitionsAssigned(Stream.DELTAS, tuple(range(partitions))))
     version, layout = promises.ledger.now.version, promises.problem.layout
     for partition in range(partitions):
@@ -52,8 +60,8 @@ def require_rebuilds(log: RunLog, promises: Promises) -> None:
 class _Newcomer:
     """A server to which everything that it asks for is given at once."""
 
-    def __init__(self, log: RunLog) -> None:
-        self.server = Server("newcomer", bytes(16), seeded("newcomer"))
+    def __init__(self, log: RunLog, state: RunState) -> None:
+        self.server = Server("newcomer", bytes(16), seeded("newcomer"), state)
         self._log = log
         self._inputs: deque[Input] = deque()
         self._carry(self.server.begin())

@@ -50,6 +50,7 @@ class Report:
         fingerprint: over every event, in order.
         same_bits: whether the digest was compared with that of an undisturbed run.
         thawed: checkpoints whose state was found to be that of the whole ledger.
+        entered: processes that began to read the ledger at a checkpoint.
     """
 
     seed: int
@@ -65,6 +66,7 @@ class Report:
     fingerprint: int
     same_bits: bool
     thawed: int
+    entered: int
 
 
 def simulate(plan: Scenario | int, cores: Cores | None = None, make: MakeWorld = World) -> Report:
@@ -134,6 +136,7 @@ def _report(world: World) -> Report:
         fingerprint=world.fingerprint,
         same_bits=same_bits,
         thawed=world.promises.states.compared,
+        entered=world.entered,
     )
 
 

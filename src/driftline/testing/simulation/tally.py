@@ -24,6 +24,7 @@ class Tally:
         rejections: contributions that were.
         same_bits: seeds whose bits were compared with those of an undisturbed run.
         thawed: checkpoints whose state was found to be that of the whole ledger.
+        entered: processes that began to read the ledger at a checkpoint.
         failed: what does not hold, by seed.
     """
 
@@ -37,6 +38,7 @@ class Tally:
     rejections: int = 0
     same_bits: int = 0
     thawed: int = 0
+    entered: int = 0
     failed: dict[int, str] = field(default_factory=dict)
 
     def passed(self, plan: Scenario, report: Report) -> None:
@@ -54,6 +56,7 @@ class Tally:
                 rejections=report.rejections,
                 same_bits=int(report.same_bits),
                 thawed=report.thawed,
+                entered=report.entered,
             )
         )
 
@@ -73,6 +76,7 @@ class Tally:
         self.rejections += other.rejections
         self.same_bits += other.same_bits
         self.thawed += other.thawed
+        self.entered += other.entered
         self.failed.update(other.failed)
 
     def to_json(self) -> str:
@@ -92,7 +96,10 @@ class Tally:
             f"{self.same_bits:,} compared to the bit with an undisturbed run; {self.removals:,} removals, "
             f"{self.rejections:,} rejections"
         )
-        yield f"{self.thawed:,} states of checkpoints folded on, and compared with the whole ledger's"
+        yield (
+            f"{self.thawed:,} states of checkpoints folded on, and compared with the whole ledger's; {self.entered:,} "
+            f"processes began at one"
+        )
 
 
 def tally_from_json(text: str) -> Tally:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream
+from driftline.consumers.entry import FIRST_BLOCK
+from driftline.consumers.run_state import RunState
 from driftline.schemas.effects import (
     AskEnds,
     CaughtUp,
@@ -27,6 +29,7 @@ from driftline.schemas.effects import (
 )
 from driftline.schemas.sample_range import count
 from driftline.testing.simulation.actors import Actor, Computed, Core, Cores, Cursor, owned_slots
+from driftline.testing.simulation.entering import enter
 from driftline.testing.simulation.log import Landed, Place, RunLog
 from driftline.testing.simulation.outbox import Lane, Outbox
 from driftline.testing.simulation.promises import Promises
@@ -46,6 +49,9 @@ TRIMS = 0.8
 
 LOOKED_INTO = 0.3
 """Probability that a newcomer rebuilds the run after a deletion; at the end of a seed, always."""
+
+ENTERS = 0.7
+"""Probability that a process begins to read the ledger at the last checkpoint, if there is one."""
 
 REJOINS = 0.8
 """Probability that somebody starts a removed worker again before the faults are over."""
@@ -80,6 +86,8 @@ class World:
         self.landed: list[Landed] = []
         self.restarts: list[tuple[int, str, str]] = []
         self.skips_asked = 0
+        self.entered = 0
+        self.renewed = False
         self._numbers = 0
 
     # -- processes ---------------------------------------------------------------------------------------------------
@@ -89,21 +97,31 @@ class World:
         self._numbers += 1
         incarnation = self.rng.randbytes(16)
         self.promises.births[incarnation] = self._numbers
-        actor = Actor(self._numbers, incarnation, self._core(kind, name, incarnation))
+        actor = Actor(self._numbers, incarnation, self._core(kind, name, incarnation, self._entered()))
         actor.clock_s = self.rng.uniform(0.0, 1000.0)
         self.actors.append(actor)
         self.note("start", actor.label, kind)
         self._carry(actor, actor.core.begin())
         return actor
 
-    def _core(self, kind: str, name: str, incarnation: bytes) -> Core:
+    def _core(self, kind: str, name: str, incarnation: bytes, state: RunState | None) -> Core:
         if kind == "server":
-            return self.cores.server(name, incarnation, seeded((self.scenario.seed, name, self._numbers)))
+            rng = seeded((self.scenario.seed, name, self._numbers))
+            return self.cores.server(name, incarnation, rng, state=state)
         if kind == "worker":
-            return self.cores.worker(name, incarnation, self.problem.offer, self.rng.randbytes(16))
+            return self.cores.worker(name, incarnation, self.problem.offer, self.rng.randbytes(16), state=state)
         if kind == "operator":
             return self.cores.operator(name)
-        return self.cores.evaluator(name, incarnation)
+        return self.cores.evaluator(name, incarnation, state=state)
+
+    def _entered(self) -> RunState | None:
+        """Draw whether a newcomer begins at the last checkpoint; the others read the ledger from its beginning."""
+        rng = seeded(("entry", self.scenario.seed, self._numbers))
+        if rng.random() >= ENTERS:
+            return None
+        state = enter(self.log, self.promises, block=rng.choice((1, 8, FIRST_BLOCK)))
+        self.entered += state.began_at > 0
+        return state
 
     def crash(self, actor: Actor) -> None:
         """End a process without a word."""

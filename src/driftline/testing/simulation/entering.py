@@ -1,0 +1,32 @@
+"""Newcomers of the simulation begin at the last checkpoint, as real ones do."""
+
+from collections.abc import Iterator
+
+from driftline.broker.topics import Stream
+from driftline.consumers.entry import Value, find_entry
+from driftline.consumers.run_state import RunState
+from driftline.testing.simulation.log import Place, RunLog
+from driftline.testing.simulation.promises import Promises
+from driftline.testing.simulation.reference_ledger import require
+
+LEDGER: Place = (Stream.LEDGER, 0)
+
+
+def enter(log: RunLog, promises: Promises, block: int) -> RunState:
+    """Return the fold that a newcomer begins with, whatever was put into the ledger beside what counts.
+
+    Raises:
+        Violation: it is not that of the last official checkpoint.
+    """
+
+    def look(first: int, stop: int) -> Iterator[Value]:
+        while first < stop and (record := log.read(LEDGER, first)) is not None:
+            yield record.offset, record.value
+            first = record.offset + 1
+
+    search = find_entry(look, log.begin(LEDGER), log.ends[LEDGER], block)
+    official, entry = promises.ledger.checkpoint, search.entry
+    found = None if entry is None else entry.record
+    right = official if official is not None and official.state else None
+    require(found == right, f"somebody begins at {found and found.version}, official is {right and right.version}")
+    return search.state()
