@@ -22,7 +22,7 @@ from driftline.schemas.digests import next_head
 from driftline.schemas.records import Checkpoint, RunStart, Version
 from driftline.schemas.run_config_json import run_config_from_json
 
-FIRST_BLOCK: Final = 256
+FIRST_BLOCK: Final = 512
 """Records that are read back at first; twice as many each time that no checkpoint is among them."""
 
 LARGEST_BLOCK: Final = 8192
@@ -37,7 +37,7 @@ Value = tuple[int, bytes | None]
 Look = Callable[[int, int], Iterable[Value]]
 """Returns offset and value of the records of the ledger from one offset up to, and without, another, in order."""
 
-Known = TypeVar("Known", RunStart, Version)
+Anchor = TypeVar("Anchor", RunStart, Version)
 
 
 class _PassedOver(Exception):
@@ -114,6 +114,7 @@ def find_entry(look: Look, begin: int, end: int, block: int = FIRST_BLOCK) -> Se
 class _Looking:
     def __init__(self, look: Look, begin: int, end: int, block: int) -> None:
         self._look, self._begin, self._end, self._block = look, begin, end, block
+        self._known: dict[int, bytes | None] = {}
         self.looked_at = self.looked_at_bytes = 0
         self.passed_over: list[str] = []
 
@@ -148,8 +149,8 @@ class _Looking:
         made = frozen.next_offset - 1
         if not self._begin <= frozen.start_offset < made < offset:
             raise _PassedOver(f"it says that its version stands at offset {made}, its run at {frozen.start_offset}")
-        start = self._known(frozen.start_offset, frozen.start_head, RunStart)
-        version = self._known(made, frozen.head, Version)
+        start = self._anchor(frozen.start_offset, frozen.start_head, RunStart)
+        version = self._anchor(made, frozen.head, Version)
         if (version.version, version.term) != (record.version, frozen.term):
             raise _PassedOver(f"version {version.version} of term {version.term} stands at offset {made}")
         entry = Entry(offset, record, start, tuple(self._read(made + 1, offset + 1)))
@@ -157,7 +158,7 @@ class _Looking:
             raise _PassedOver("it does not count")
         return entry
 
-    def _known(self, offset: int, head: bytes, kind: type[Known]) -> Known:
+    def _anchor(self, offset: int, head: bytes, kind: type[Anchor]) -> Anchor:
         """Return the record at an offset if it is what it must be, with this head behind it."""
         [*values] = self._read(offset, offset + 1)
         value = values[0][1] if values and values[0][0] == offset else None
@@ -178,7 +179,10 @@ class _Looking:
         return True
 
     def _read(self, first: int, stop: int) -> list[Value]:
+        if all(offset in self._known for offset in range(first, stop)):
+            return [(offset, self._known[offset]) for offset in range(first, stop)]
         values = list(self._look(first, stop))
+        self._known.update(values)
         self.looked_at += len(values)
         self.looked_at_bytes += sum(len(value or b"") for _, value in values)
         return values

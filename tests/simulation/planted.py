@@ -16,6 +16,7 @@ from driftline.consumers.coordinator import Coordinator, Phase
 from driftline.consumers.evidence import Evidence
 from driftline.consumers.follower import Follower
 from driftline.consumers.owned import OwnedPartition
+from driftline.consumers.run_state import RunState
 from driftline.consumers.server import Server
 from driftline.consumers.shard_server import ShardServer
 from driftline.producers.proposal import Offer
@@ -322,8 +323,10 @@ class TakesHalfAModel(Follower):
 class ReadsHalfModels(WorkerSession):
     """Stands on a follower that takes half a model."""
 
-    def __init__(self, name: str, incarnation: bytes, offer: Offer, run_uuid: bytes) -> None:
-        super().__init__(name, incarnation, offer, run_uuid)
+    def __init__(
+        self, name: str, incarnation: bytes, offer: Offer, run_uuid: bytes, state: RunState | None = None
+    ) -> None:
+        super().__init__(name, incarnation, offer, run_uuid, state=state)
         self.reader.follower = TakesHalfAModel(self.state)
 
 
