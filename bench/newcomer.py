@@ -30,6 +30,9 @@ from driftline.testing.still_run import StillRun
 from driftline.training.session import WorkerSession
 
 RUN: Final = "small"
+A_PLAY: Final = 500
+"""Versions that are played at a time."""
+
 STEP_S = 0.01
 LONGEST_S = 300.0
 STREAMS = (Stream.LEDGER, Stream.PARAMETERS, Stream.SNAPSHOTS, Stream.DELTAS, Stream.EVENTS)
@@ -52,7 +55,8 @@ def main() -> None:
     arguments = parser.parse_args()
     run = small_run(RUN, steps=0, snapshot_every=100)
     print(f"playing {arguments.versions:,} versions in memory …", flush=True)
-    run.play(until_version=arguments.versions)
+    for version in range(0, arguments.versions, A_PLAY):
+        run.play(until_version=min(version + A_PLAY, arguments.versions))
     with tempfile.TemporaryDirectory(prefix="driftline-newcomer-") as folder, EmbeddedBroker(Path(folder)) as embedded:
         broker = KafkaBroker(KafkaSettings(embedded.bootstrap_servers))
         records, size = _copy(run, broker)

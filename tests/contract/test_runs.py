@@ -1,6 +1,7 @@
 """Whole runs through every layer but processes and torch, on both brokers."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ import pytest
 from driftline.broker.inflow import Pumped
 from driftline.broker.port import EndReached
 from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.consumers.shell import BATCH, Shell
 from driftline.errors import TopicMissing
@@ -19,6 +21,8 @@ from driftline.schemas.effects import CaughtUp, Effect, Input, Read
 from driftline.schemas.layout import Layout, Segment
 from driftline.schemas.run_config import RuleConfig, RunConfig
 from driftline.testing.in_process import Outcome, run_in_process
+from driftline.testing.state_difference import state_difference
+from driftline.training.reading import read_ledger, read_present
 from tests.contract.support import DEADLINE_S, Lab
 
 LEARNING_RATE = 0.1
@@ -69,6 +73,23 @@ def test_servers_that_come_later_fold_what_was_before_them_to_the_same_bits(lab:
     relieved = run_in_process(lab.broker, offer, names(2), noise, servers=2, relieve_at=20)
     assert failures(relieved) == set()
     assert relieved.state.states[30].state == plain.state.states[30].state
+
+
+def test_servers_that_begin_at_a_checkpoint_go_on_to_the_same_bits(lab: Lab) -> None:
+    """They have not read what is before it, and the ledger they leave behind is one that a full reader believes."""
+    plain = run_in_process(lab.broker, sgd_offer(lab.unique("stayed"), 2, steps=14), names(2), noise)
+    offer = sgd_offer(lab.unique("entered"), 2, steps=14)
+    offer = replace(offer, config=replace(offer.config, snapshot_every=3))
+    entered = run_in_process(lab.broker, offer, names(2), noise, servers=2, relieve_at=8)
+    assert failures(entered) == set()
+    assert entered.state.states[14].state == plain.state.states[14].state
+    search = enter_ledger(lab.broker, offer.config.name)
+    assert search.entry is not None
+    assert search.entry.record.version >= 6
+    whole, present = (read(lab.broker, offer.config.name) for read in (read_ledger, read_present))
+    for state in (whole, present):
+        state.forget_before(search.entry.record.version)
+    assert state_difference(whole, present) == ""
 
 
 def test_a_worker_with_another_model_or_other_settings_is_refused_with_the_difference(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import run_topics
+from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
 from driftline.consumers.server import Server
@@ -115,7 +116,8 @@ class _Cast:
         """Let new servers begin."""
         for _ in range(count):
             name = f"server-{len(self._servers) + 1}"
-            self._servers.append(Server(name, self._rng.randbytes(16), self._rng))
+            state = enter_ledger(self._broker, self._run).state() if self._servers else None
+            self._servers.append(Server(name, self._rng.randbytes(16), self._rng, state))
             self._shells[name] = Shell(self._broker, self._run, self._servers[-1], name, SERVER_GROUPS)
 
     def exit_servers(self) -> None:
