@@ -48,6 +48,8 @@ def restart_workers(world: World) -> None:
 def renew(world: World, rng: random.Random) -> None:
     """Let some die although the faults are over, now that those who come for them can begin at a checkpoint."""
     world.renewed = True
+    if not world.scenario.renews:
+        return
     for share, actors in ((SERVERS_RENEWED, servers(world.actors)), (WORKERS_RENEWED, workers(world.actors))):
         for actor in [actor for actor, _ in actors if rng.random() < share]:
             world.crash(actor)

@@ -76,6 +76,7 @@ class Scenario:
         buffers: whether the model has buffers.
         calm_until: version before which nothing goes wrong, so that faults meet a run that has something to lose.
         stop_at: number of the event after which somebody asks for the run's end, if anybody does.
+        renews: whether some die once more when the faults are over, and others begin at the last checkpoint.
         faults: kinds that may happen; at least `MIN_KINDS` of them do.
         fault_share: faults for each event.
         prompt: probability that a send is in the log at once.
@@ -89,6 +90,7 @@ class Scenario:
     buffers: bool
     calm_until: int = 0
     stop_at: int | None = None
+    renews: bool = False
     config: RunConfig
     disturbed_events: int
     faults: tuple[Fault, ...]
@@ -141,6 +143,7 @@ def scenario(seed: int, *, events: int | None = None, faults: tuple[Fault, ...] 
         buffers=seeded(("buffers", seed)).random() < BUFFERS_SHARE,
         calm_until=_calm_until(seeded(("calm", seed)), config.horizon),
         stop_at=_stop_at(seeded(("stop", seed))),
+        renews=faults is None,
         config=config,
         disturbed_events=events if events is not None else rng.randint(500, 1200),
         faults=drawn if faults is None else faults,
