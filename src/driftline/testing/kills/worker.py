@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.consumers.entering import enter_ledger
 from driftline.schemas.effects import Finish
 from driftline.testing.kills.acknowledged import Acknowledged
 from driftline.testing.kills.job import Job
@@ -34,7 +35,8 @@ def main(arguments: list[str]) -> int:
     broker = Acknowledged(KafkaBroker(KafkaSettings(bootstrap_servers)), notes_of(Path(folder), name))
     problem = job.problem()
     while True:
-        session = WorkerSession(name, new_incarnation(read_mark(mark)), problem.offer, os.urandom(16))
+        incarnation, state = new_incarnation(read_mark(mark)), enter_ledger(broker, job.run).state()
+        session = WorkerSession(name, incarnation, problem.offer, os.urandom(16), state=state)
         with Running(broker, job.run, session, name) as running:
             finish = _work(running, session, problem, job.pause_s)
         if not session.may_return:
