@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.topics import Stream
-from driftline.schemas.records import Delta, Rejection, Version
+from driftline.schemas.records import Checkpoint, Delta, Lease, Rejection, Version
 from tests.recorded import fold, read, recordings
 
 
@@ -32,11 +32,12 @@ def test_recorded_logs_hold_what_is_worth_keeping() -> None:
         config = fold(log).config
         assert config is not None
         modes.add(config.consistency.mode)
-        kinds |= {type(one) for _, one in log.find(Stream.LEDGER, 0, Version)}
-        kinds |= {type(one) for _, one in log.find(Stream.LEDGER, 0, Rejection)}
+        for kind in (Version, Rejection, Lease):
+            kinds |= {type(one) for _, one in log.find(Stream.LEDGER, 0, kind)}
+        kinds |= {type(one) for _, one in log.find(Stream.LEDGER, 0, Checkpoint) if one.state}
         kinds |= {type(one) for _, one in log.find(Stream.DELTAS, 0, Delta)}
-    assert modes >= {"sync", "ssp", "async"}
-    assert kinds == {Version, Rejection, Delta}
+    assert modes >= {"sync", "ssp", "buffered", "async"}
+    assert kinds == {Version, Rejection, Lease, Checkpoint, Delta}
 
 
 def test_a_changed_byte_of_a_recorded_log_is_found() -> None:
