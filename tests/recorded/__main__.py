@@ -10,7 +10,7 @@ from tests.recorded import FOLDER, Expected, fold, write
 from tests.unit.verifiable import Log
 
 SEEDS = (37, 207, 231, 327)
-"""Buffered, async, bounded staleness and lock-step; all with buffers, leases, checkpoints, joins, removals and faults."""
+"""Buffered, async, bounded staleness and lock-step; with buffers, leases, checkpoints, joins, removals and faults."""
 
 
 def main() -> None:
