@@ -9,6 +9,7 @@ from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults, translated
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.kafka.standstill import Standstill
 from driftline.broker.port import EndReached, Position, PositionLost, Record
 from driftline.errors import BrokerError, TopicMissing
 
@@ -24,6 +25,7 @@ class KafkaReader:
         self._lookup = Lookup(settings)
         self._inbox = Inbox(settings, self._faults, self._lookup, group=None)
         self._reading: set[tuple[str, int]] = set()
+        self._stand_still = Standstill(self._lookup, settings.idle_check_s)
         self._idle = Deadline(settings.idle_check_s)
 
     def read(self, topic: str, partition: int, position: Position) -> int:
@@ -44,6 +46,7 @@ class KafkaReader:
             raise translated(error.args[0], f"reading {topic}[{partition}]", self._settings, needs) from None
         self._inbox.begin(topic, partition, bounds.end)
         self._reading.add((topic, partition))
+        self._stand_still.at(topic, partition, offset)
         return offset
 
     def stop(self, topic: str, partition: int) -> None:
@@ -52,6 +55,7 @@ class KafkaReader:
         if (topic, partition) in self._reading:
             self._reading.remove((topic, partition))
             self._inbox.forget(topic, partition)
+            self._stand_still.forget(topic, partition)
             self._client.incremental_unassign([TopicPartition(topic, partition)])
 
     def poll(self, timeout_s: float) -> Record | EndReached | None:
@@ -77,6 +81,8 @@ class KafkaReader:
         message = self._client.poll(timeout_s)
         if message is None:
             self._check_topics()
+            for stuck in self._stand_still.found():
+                stuck.resume(self._client)
             return None
         self._idle = Deadline(self._settings.idle_check_s)
         partition = (message.topic() or "", message.partition() or 0)
@@ -84,13 +90,19 @@ class KafkaReader:
         if about_partition(message) and partition not in self._reading:
             return None
         try:
-            return self._inbox.understand(message)
+            return self._noted(self._inbox.understand(message))
         except StillThere as found:
             found.resume(self._client)
             return None
         except BrokerError:
             self.stop(*partition)
             raise
+
+    def _noted(self, found: Record | EndReached | None) -> Record | EndReached | None:
+        """Note how far a partition has been read."""
+        if isinstance(found, Record):
+            self._stand_still.at(found.topic, found.partition, found.offset + 1)
+        return found
 
     def _check_topics(self) -> None:
         """Ask now and then whether the topics still exist: librdkafka says nothing when one is deleted."""

@@ -1,0 +1,46 @@
+"""A partition whose reading stands still although the log goes on is placed again, and no other one."""
+
+from typing import cast
+
+from driftline.broker.kafka.consumer import Lookup
+from driftline.broker.kafka.standstill import Standstill
+from driftline.broker.port import Bounds
+from driftline.errors import BrokerUnreachable
+
+
+class Ends:
+    """Where the partitions of a topic end; None while no broker answers."""
+
+    def __init__(self, *ends: int) -> None:
+        self.ends: tuple[int, ...] | None = ends
+
+    def bounds(self, _topic: str, _timeout_s: float) -> dict[int, Bounds]:
+        if self.ends is None:
+            raise BrokerUnreachable("nobody")
+        return {partition: Bounds(0, end) for partition, end in enumerate(self.ends)}
+
+
+def test_what_has_not_moved_and_could_is_placed_again() -> None:
+    """One that is at its end is not, nor one that moves, nor any while nobody knows where the log ends."""
+    ends = Ends(10, 5, 10)
+    standing = Standstill(cast("Lookup", ends), 1e-9)
+    for partition, offset in enumerate((3, 5, 3)):
+        standing.at("t", partition, offset)
+    assert standing.found() == []  # nothing is known of before
+    standing.at("t", 2, 4)
+    (stuck,) = standing.found()
+    assert (stuck.place.topic, stuck.place.partition, stuck.place.offset) == ("t", 0, 3)
+    ends.ends = None
+    assert standing.found() == []
+    ends.ends = (10, 5, 10)
+    standing.forget("t", 0)
+    standing.forget("t", 2)
+    assert standing.found() == []
+
+
+def test_nobody_is_asked_before_the_time_is_over() -> None:
+    """A look costs three questions."""
+    standing = Standstill(cast("Lookup", None), 60.0)
+    standing.at("t", 0, 3)
+    assert standing.found() == []
+    assert standing.found() == []
