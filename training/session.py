@@ -38,6 +38,7 @@ from driftline.schemas.records import Checkpoint, Contribution, Heartbeat, Leave
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
 from driftline.schemas.sample_range import Samples, without
+from driftline.training.next_clock import is_last, waiting_for
 
 REMOVED = "removed"
 """Reason of the end of a session whose group the ledger has removed."""
@@ -286,9 +287,9 @@ class WorkerSession:
     def may_start(self) -> Model | None:
         """Return the model to compute the next clock on, or None while the rule says wait."""
         group, newest, config = self.group, self.reader.follower.newest, self.state.config
-        if group is None or newest is None or config is None or self.finished is not None or self._is_last():
+        if group is None or newest is None or config is None or self.finished is not None:
             return None
-        if not self._has_work(config):
+        if is_last(self.state, self.pace) or not self._has_work(config):
             return None
         return newest if self._rule_allows(config, newest) and not self._is_too_old(config, newest) else None
 
@@ -319,27 +320,11 @@ class WorkerSession:
         limit_s = config.consistency.max_age_s
         return limit_s > 0 and self.state.version > newest.version and self._now_s - self._newest_since_s > limit_s
 
-    def _is_last(self) -> bool:
-        """Whether another clock could not become part of any version."""
-        config = self.state.config
-        if config is None:
-            return False
-        by_pace = config.consistency.closes_by_clock and config.is_last(self.pace)
-        return by_pace or self.state.is_finished
-
     def waiting_for(self) -> str:
         """Say in words what the next clock waits for, and whom."""
-        if self.state.start is None:
-            return "the run to start: a server must be up to accept the proposal"
-        if self.reader.follower.newest is None:
-            return "parameters: a server must publish a version"
-        if self.group is None:
-            if self.state.first_names:
-                return "the coordinator to let it join"
-            return f"the run's {self.state.config.workers if self.state.config else 0} workers to be ready"
-        others = (one for one in self.state.groups.values() if one.worker != self.name)
-        slow = sorted(one.worker for one in others if one.settled_pace < self.pace)
-        return f"version {self.state.version + 1}, for which {', '.join(slow) or 'the servers'} must deliver"
+        has_parameters = self.reader.follower.newest is not None
+        is_member = self.group is not None
+        return waiting_for(self.state, self.name, self.pace, has_parameters=has_parameters, is_member=is_member)
 
     def contribute(self, model: Model, gradient: Gradient) -> Iterator[Effect]:
         """Spend the next clock on a gradient that was computed on ``model``, as the effects are taken.

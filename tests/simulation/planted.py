@@ -34,6 +34,7 @@ from driftline.schemas.records import (
 from driftline.schemas.tensors import is_finite
 from driftline.testing.simulation.actors import Cores
 from driftline.testing.simulation.scenario import Fault
+from driftline.training.next_clock import is_last
 from driftline.training.session import WorkerSession
 from tests.simulation.planting import Planted, server_with
 
@@ -298,8 +299,9 @@ class StartsEarly(WorkerSession):
     """Starts the next clock on whatever version it has."""
 
     def may_start(self) -> Any:
-        newest = self.reader.follower.newest
-        return newest if self.group is not None and self.finished is None and not self._is_last() else None
+        if self.group is None or self.finished is not None or is_last(self.state, self.pace):
+            return None
+        return self.reader.follower.newest
 
 
 class RecomputesASpentClock(WorkerSession):
