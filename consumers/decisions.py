@@ -87,7 +87,7 @@ def _removals(state: RunState, evidence: Evidence, ticks: int) -> list[Removal]:
 def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: int) -> str:
     member = (group.worker, group.incarnation)
     if member in evidence.leaving:
-        return "left"
+        return evidence.leaving[member].word
     newer = evidence.successor(member)
     if newer is not None:
         return f"replaced by incarnation {newer[1].hex()[:8]} of the same name"

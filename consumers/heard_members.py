@@ -15,7 +15,18 @@ of a process that died long ago."""
 CLAIM_GAP = 8
 """Ticks of silence after which repetitions are counted anew."""
 
+PROCESS_ENDED = "its process has ended"
+"""Reason of a `Leave` that somebody else says for a worker, who saw its process end."""
+
 Member = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """A member leaves: in which tick that was heard, and the word for it in the ledger."""
+
+    tick: int
+    word: str
 
 
 @dataclass(slots=True)
@@ -34,7 +45,7 @@ class HeardMembers:
         self._state = state
         self.claims: dict[Member, Claim] = {}
         self._members: dict[str, GroupId] = {}
-        self.leaving: dict[Member, int] = {}
+        self.leaving: dict[Member, Goodbye] = {}
         self.heard: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
         self.stop: StopRequest | None = None
@@ -62,7 +73,8 @@ class HeardMembers:
             case ServerState():
                 self._alive(event.server, event.incarnation, ticks_read)
             case Leave():
-                self.leaving[event.worker, event.incarnation] = ticks_read
+                word = PROCESS_ENDED if event.reason == PROCESS_ENDED else "left"
+                self.leaving[event.worker, event.incarnation] = Goodbye(ticks_read, word)
 
     def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
         if self.stop is None:
@@ -135,5 +147,7 @@ class HeardMembers:
         if ticks_read >= patience:  # before that, who was not heard in this reign is not silent yet
             self.evaluators &= self.heard.keys()
         self.leaving = {
-            member: tick for member, tick in self.leaving.items() if member in live or 0 <= ticks_read - tick < patience
+            member: said
+            for member, said in self.leaving.items()
+            if member in live or 0 <= ticks_read - said.tick < patience
         }

@@ -113,9 +113,13 @@ class Drawing:
             return None
         if epoch is None:
             return self._nothing(session)
-        if not state.leases.is_free(epoch):
-            return Found()
-        return None if session.has_unsettled else Found(too_far=True)
+        return self._later(session) if state.leases.is_free(epoch) else Found()
+
+    def _later(self, session: WorkerSession) -> Found | None:
+        if session.has_unsettled:
+            return None
+        # What an earlier membership of ours has drawn may be another's by now: then no step makes room for more.
+        return Found(too_far=still_leased(_ranges(self._drawn), session.samples))
 
     @staticmethod
     def _nothing(session: WorkerSession) -> Found | None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from driftline.broker.port import Broker, Producer
 from driftline.broker.topics import Stream, topic_name
+from driftline.consumers.heard_members import PROCESS_ENDED
 from driftline.errors import BrokerError
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
@@ -52,7 +53,7 @@ class Farewells:
             is_due = incarnation not in self._under_way and (said_s is None or now_s - said_s >= AGAIN_S)
             if is_due and incarnation[:MARK_BYTES] in dead:
                 self._said_s[incarnation] = now_s
-                self._say(Leave(run=run_uuid, worker=worker, incarnation=incarnation, reason="its process has ended"))
+                self._say(Leave(run=run_uuid, worker=worker, incarnation=incarnation, reason=PROCESS_ENDED))
 
     def _say(self, goodbye: Leave) -> None:
         if self._producer is None:

@@ -232,7 +232,7 @@ def _worker(name: str, group: GroupId, incarnation: bytes, clock: int, state: Ru
         contributions=state.totals.contributions[name],
         skips=state.totals.skips[name],
         rejections=state.totals.rejections[name],
-        state=gone if note else _member_word(heard, state, live),
+        state=gone if group in state.removed else _member_word(heard, state, live),
         note=note,
         waiting_share=None if heard is None or heard.left else round(heard.waiting_share, 4),
     )

@@ -5,14 +5,16 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.consumers.heard_members import PROCESS_ENDED
 from driftline.errors import UsageError
-from driftline.schemas.codec import decode
+from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
 from driftline.training import farewells as module
 from driftline.training.farewells import Farewells
 from driftline.training.incarnations import new_incarnation, new_mark, read_mark
 from driftline.training.ledger_watch import LedgerHead
 from driftline.training.reading import until_end
+from tests.unit.stage import Stage
 from tests.unit.told_run import UUID, told
 
 
@@ -63,3 +65,16 @@ def test_who_is_in_the_run_is_read_from_its_ledger() -> None:
         most = max(most, len(head.members))
     assert (head.run, most) == (UUID, 2)
     assert set(head.members) == {"worker-1"}
+
+
+@pytest.mark.parametrize(("reason", "word"), [(PROCESS_ENDED, PROCESS_ENDED), ("no more for today", "left")])
+def test_the_ledger_tells_a_death_that_was_seen_from_a_goodbye(reason: str, word: str) -> None:
+    """People ask why a worker is gone; whatever else it says of it stays out of the ledger."""
+    stage = Stage()
+    stage.play(1)
+    start = stage.worker.state.start
+    assert start is not None
+    goodbye = Leave(run=start.run, worker="worker-1", incarnation=stage.worker.incarnation, reason=reason)
+    stage.append(Stream.EVENTS, 0, bytes(encode(goodbye)))
+    stage.settle()
+    assert list(stage.server.state.removed.values()) == [word]

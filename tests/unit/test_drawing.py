@@ -1,0 +1,44 @@
+"""What a loader draws ahead, and when it draws too far."""
+
+from types import SimpleNamespace
+from typing import cast
+
+from driftline.schemas.sample_range import SampleRange, Samples
+from driftline.training.drawing import Drawing, Found
+from driftline.training.session import WorkerSession
+
+NO_MORE = SimpleNamespace(is_due=lambda _group: False, is_free=lambda _epoch: True)
+"""Others may get more of the epoch; this worker has what it may hold."""
+
+
+def places(start: int, count: int) -> Samples:
+    """Return places of the first epoch."""
+    return (SampleRange(epoch=0, start=start, count=count),)
+
+
+def member(held: Samples) -> WorkerSession:
+    """Return a member that holds samples, all of whose clocks are settled."""
+    state = SimpleNamespace(leases=NO_MORE, is_finished=False)
+    found = SimpleNamespace(samples=held, state=state, group=SimpleNamespace(id=1), has_unsettled=False)
+    return cast("WorkerSession", found)
+
+
+def drawn(held: Samples) -> Drawing:
+    """Return the draws of a loader that has drawn everything."""
+    drawing = Drawing(4)
+    drawing.read(held)
+    while drawing.draw() is not None:
+        pass
+    return drawing
+
+
+def test_a_loader_that_has_drawn_all_that_its_worker_may_hold_draws_too_far() -> None:
+    """Only steps make room, and they do not come while it draws."""
+    assert drawn(places(0, 16)).look(member(places(0, 16))) == Found(too_far=True)
+
+
+def test_a_pass_ends_where_what_was_drawn_is_another_workers_by_now() -> None:
+    """This worker was removed and has joined again: what it drew before says nothing of how far its loader reads."""
+    drawing = drawn(places(0, 16))
+    assert drawing.look(member(places(8, 8))) == Found()
+    assert drawing.look(member(places(8, 16))) == Found(places(16, 8))
