@@ -11,6 +11,9 @@ SEEDS := 2000
 VERSIONS := 5000
 JOBS := 2
 
+# Many processes are started here, and without bytecode on disk each of them compiles PyTorch anew, for ten seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Every platform and Python in one file, with hashes, and without the address of any package index.
 COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--no-annotate --custom-compile-command "make requirements" --quiet $(UPGRADE)
@@ -25,7 +28,7 @@ demo: $(READY) ## train the digits task through a Kafka on this machine
 	$(BIN)/driftline train digits
 
 test: check ## run every check, then every test (the last line counts them)
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(READY) ## lint, format, types, layers and module sizes; no tests
 	$(BIN)/ruff check .
