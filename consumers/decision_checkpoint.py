@@ -21,7 +21,7 @@ def checkpoint(state: RunState, evidence: Evidence, _ticks: int) -> Checkpoint |
         term=state.chain.term,
         parent=state.chain.head,
         version=version,
-        floors=tuple(report.floor for report in reports),
+        floors=_floors(state, [report.floor for report in reports]),
         places=tuple(places),
         state=() if frozen is None else (frozen,),
     )
@@ -30,3 +30,14 @@ def checkpoint(state: RunState, evidence: Evidence, _ticks: int) -> Checkpoint |
     # Servers rebuild shards from it all the same; newcomers start from an earlier one.
     evidence.counters["checkpoints_too_old" if frozen is None else "checkpoints_too_large"] += 1
     return replace(record, state=())
+
+
+def _floors(state: RunState, reported: list[int]) -> tuple[int, ...]:
+    """Return the first delta of each partition that is needed; never one that an earlier checkpoint gave up.
+
+    A server may report less than another did before: it holds a copy that nobody needs, or has read less.
+    """
+    before = state.checkpoint
+    if before is None:
+        return tuple(reported)
+    return tuple(max(pair) for pair in zip(reported, before.floors, strict=True))
