@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from driftline.broker.port import Bounds, Broker
 from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.shard import tensor_names
-from driftline.errors import RightMissing
+from driftline.errors import RightMissing, TopicMissing
 from driftline.schemas.layout import Layout
 from driftline.schemas.run_config import RunConfig
 from driftline.schemas.tensors import FP32_BYTES
@@ -45,19 +45,20 @@ def most_bytes(config: RunConfig, layout: Layout) -> int:
 def kept_deltas(broker: Broker, run: str, layout: Layout | None) -> int | None:
     """Return how many bytes of gradients the log of a run holds now, in one copy.
 
-    None if we may not look, and if there is no ``layout`` because the run has not started.
+    None if we may not look, if the topic is gone (the ledger can still be read), and if there is no ``layout`` because
+    the run has not started.
 
     Counted by offsets: a delta that came twice counts twice, and of headers nothing does.
 
     Raises:
-        BrokerError: Kafka does not answer, or the topic is gone.
+        BrokerError: Kafka does not answer.
     """
     if layout is None:
         return None
     admin = broker.admin()
     try:
         return deltas_between(admin.bounds(topic_name(run, Stream.DELTAS)), layout)
-    except RightMissing:
+    except (RightMissing, TopicMissing):
         return None
     finally:
         admin.close()

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds
 from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.training.disk_use import deltas_between, disk_use, size
+from driftline.training.disk_use import deltas_between, disk_use, kept_deltas, size
 from driftline.training.disk_watch import LOW_BYTES, DiskWatch
 from driftline.training.progress import Progress
 from tests.unit.shard_models import cut
@@ -93,3 +94,8 @@ def test_a_disk_that_fills_up_is_said_each_time_half_is_gone(monkeypatch: pytest
 
 def test_the_disks_of_somebody_elses_kafka_are_not_seen() -> None:
     assert DiskWatch(None).look(Progress(run="r", phase="", disk_bytes=1 << 60), 0.0) == ""
+
+
+def test_a_run_whose_deltas_are_gone_can_still_be_looked_at() -> None:
+    """Its ledger tells where it stood; how much of the deltas is kept is unknown."""
+    assert kept_deltas(MemoryBroker(), "gone", LAYOUT) is None
