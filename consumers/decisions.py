@@ -88,11 +88,12 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
     member = (group.worker, group.incarnation)
     if member in evidence.leaving:
         return evidence.leaving[member].word
-    newer = evidence.successor(member)
+    patience = config_of(state).gone_after_ticks
+    newer = evidence.successor(member, ticks, patience)
     if newer is not None:
         return f"replaced by incarnation {newer[1].hex()[:8]} of the same name"
     silent = ticks - evidence.heard.get(member, 0)
-    if silent >= config_of(state).gone_after_ticks:
+    if silent >= patience:
         return f"no heartbeat in {silent} ticks"
     return ""
 

@@ -41,7 +41,7 @@ class HeardClocks:
         if self._is_wanted(event.group, event.clock):
             self.offers.setdefault((event.group, event.clock), event)
             self.offered_at.setdefault((event.group, event.clock), self.served_ticks)
-            self._look_anew(event.group)
+            self._look_anew(event.group, event.clock)
 
     def _hear_receipt(self, event: Receipt) -> None:
         if not self._is_wanted(event.group, event.clock):
@@ -49,10 +49,9 @@ class HeardClocks:
         clock = (event.group, event.clock)
         if event.refusal:
             self.refusals.setdefault(clock, shorten(event.refusal))
-            self.paces_are_settled = False
         self._rooted.pop(clock, None)
         self.receipts.setdefault(clock, {}).update({receipt.shard: receipt for receipt in event.shards})
-        self._look_anew(event.group)
+        self._look_anew(event.group, event.clock)
 
     def _is_wanted(self, group_id: GroupId, clock: int) -> bool:
         if self._state.is_settled(group_id, clock):
@@ -76,11 +75,17 @@ class HeardClocks:
 
     # -- what need not be looked at again ----------------------------------------------------------------------------
 
-    def _look_anew(self, group_id: GroupId) -> None:
-        """Something new was heard of a group."""
+    def _look_anew(self, group_id: GroupId, clock: int) -> None:
+        """Something new was heard of a clock: if it is whole now, or refused, a version may close.
+
+        Also one that nothing can settle yet, behind a pending one: it tells that its group has come to its bound.
+        """
         self._in_question.add(group_id)
         known = self._whole.pop(group_id, None)
-        if group_id in self._state.groups and self.pending(group_id) != known:
+        if group_id not in self._state.groups:
+            return
+        said = (group_id, clock)
+        if self.pending(group_id) != known or self.is_whole(said) or self.refusal(said):
             self.paces_are_settled = False
 
     def _doubt_all(self) -> None:

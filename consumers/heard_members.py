@@ -93,17 +93,18 @@ class HeardMembers:
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
-    def successor(self, member: Member) -> Member | None:
-        """Return another incarnation of a member that wants its place and lives."""
+    def successor(self, member: Member, ticks_read: int, patience: int) -> Member | None:
+        """Return another incarnation of a member that wants its place and lives.
+
+        It is the one that ``candidates`` offers, so that who replaces a member joins in the record that removes it: a
+        claim whose process has died meanwhile must cost nobody a place.
+        """
         name, incarnation = member
-        return next(
-            (
-                other
-                for other, claim in self.claims.items()
-                if other[0] == name and other[1] != incarnation and claim.repeats >= REPEATS
-            ),
-            None,
-        )
+        event = self.candidates(ticks_read, patience).get(name)
+        if event is None or event.incarnation == incarnation:
+            return None
+        successor = (name, event.incarnation)
+        return successor if self.claims[successor].repeats >= REPEATS else None
 
     def candidates(self, ticks_read: int, patience: int) -> dict[str, Ready]:
         """Return who may join, by name; of several incarnations the one that was heard of last."""

@@ -22,6 +22,8 @@ FOUND = {
 FOUND_IN_OTHER_MODES = {
     "a refused clock behind a pending one did not count, so that nobody closed and nobody could start": 1008,
     "the same with a worker that comes back": 2310,
+    "the same, where the refusal was heard before the contribution that it is of": 36496,
+    "a member was replaced by a claim whose process had died meanwhile": 42640,
     "a checkpoint overtook a publish point whose digests nobody could report any more": 867,
     "the same in mode async": 1998,
     "a checkpoint asked for deltas that an earlier one had given up": 36882,
