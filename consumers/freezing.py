@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields, replace
 from reprlib import Repr
+from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from driftline.schemas.codec import encode
@@ -79,12 +80,21 @@ def difference(ours: FrozenState | None, record: Checkpoint) -> str:
     if ours is None:
         return f"it brings a state of version {record.version}, which is no newest snapshot point"
     [theirs] = record.state
+    if ours == theirs and _bits(ours) == _bits(theirs):
+        return ""
     # Bytes, because a measured NaN is no other NaN than itself.
     if encode(replace(record, state=(ours,))) == encode(record):
         return ""
     name = next((one.name for one in fields(ours) if getattr(ours, one.name) != getattr(theirs, one.name)), "totals")
     said, right = (_SHORT.repr(getattr(one, name)) for one in (theirs, ours))
     return f"the {name} of its state of version {record.version} are {said}, and the ledger gives {right}"
+
+
+def _bits(state: FrozenState) -> bytes:
+    """Return what equality does not tell apart: the floating-point numbers of a state, 0.0 and -0.0 among them."""
+    measured = [value for one in state.evaluations for value in one.metrics.values()]
+    floats = (state.totals.samples, *state.totals.losses, *measured)
+    return pack(f"{len(floats)}d", *floats)
 
 
 def _groups(state: RunState) -> tuple[FrozenGroup, ...]:

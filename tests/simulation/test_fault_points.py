@@ -2,13 +2,13 @@
 
 import pytest
 
-from driftline.testing.simulation.dying import DEATHS, has_bits, reach
+from driftline.testing.simulation.dying import has_bits, reach
 from driftline.testing.simulation.fault_points import FaultPoint
 
 
 @pytest.mark.parametrize("point", FaultPoint, ids=lambda point: point.name)
 def test_a_death_at_any_point_leaves_every_promise_kept(point: FaultPoint) -> None:
-    """At least three times at each; where only servers die, the bits are those of the undisturbed run."""
-    reached = reach(point)
-    assert reached.deaths >= DEATHS, str(reached)
+    """Once at each here, three times in ``make chaos``; where only servers die, the undisturbed run's bits come out."""
+    reached = reach(point, deaths=1)
+    assert reached.deaths > 0, str(reached)
     assert reached.compared or not has_bits(point), str(reached)
