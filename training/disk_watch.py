@@ -38,7 +38,11 @@ class DiskWatch:
         if self._folder is None or now_s < self._next_s:
             return ""
         self._next_s = now_s + LOOK_S
-        free = shutil.disk_usage(self._folder).free
+        try:
+            free = shutil.disk_usage(self._folder).free
+        except OSError as error:
+            gone, self._folder = self._folder, None
+            return f"the disk of {gone} is not watched any longer: {error.strerror}"
         return self._at_start(seen, free) or self._later(free)
 
     def _at_start(self, seen: Progress, free: int) -> str:

@@ -99,3 +99,10 @@ def test_the_disks_of_somebody_elses_kafka_are_not_seen() -> None:
 def test_a_run_whose_deltas_are_gone_can_still_be_looked_at() -> None:
     """Its ledger tells where it stood; how much of the deltas is kept is unknown."""
     assert kept_deltas(MemoryBroker(), "gone", LAYOUT) is None
+
+
+def test_a_folder_that_vanishes_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    watch, seen = DiskWatch(folder), Progress(run="r", phase="")
+    assert watch.look(seen, 0.0) == f"the disk of {folder} is not watched any longer: No such file or directory"
+    assert watch.look(seen, 100.0) == ""

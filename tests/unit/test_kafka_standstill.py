@@ -44,3 +44,15 @@ def test_nobody_is_asked_before_the_time_is_over() -> None:
     standing.at("t", 0, 3)
     assert standing.found() == []
     assert standing.found() == []
+
+
+def test_a_partition_that_is_paused_stands_still_rightly() -> None:
+    """And so it has where it was resumed a moment ago."""
+    standing = Standstill(cast("Lookup", Ends(10, 10)), 1e-9)
+    standing.at("t", 0, 3)
+    standing.at("t", 1, 3)
+    assert standing.found({("t", 0)}) == []
+    assert [stuck.place.partition for stuck in standing.found({("t", 0)})] == [0]
+    standing.begin("t", 1)
+    assert [stuck.place.partition for stuck in standing.found({("t", 1)})] == []
+    assert [stuck.place.partition for stuck in standing.found({("t", 1)})] == [1]

@@ -13,6 +13,7 @@ from driftline.broker.kafka.deadline import Deadline
 from driftline.broker.kafka.errors import Faults
 from driftline.broker.kafka.ownership import Ownership
 from driftline.broker.kafka.settings import KafkaSettings
+from driftline.broker.kafka.standstill import Standstill
 from driftline.broker.port import Assigned, EndReached, Record, Revoked, Start
 from driftline.errors import BrokerUnreachable, TopicMissing
 
@@ -43,6 +44,7 @@ class KafkaGroupReader:
         self._lookup_s = _LOOKUP_S
         self._client: Consumer | None = None
         self._idle = Deadline(settings.idle_check_s)
+        self._stand_still = Standstill(self._lookup, settings.idle_check_s)
 
     def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         """See ``GroupReader.poll``."""
@@ -68,6 +70,8 @@ class KafkaGroupReader:
         self._guard.check()
         wanted = self._ownership.paused.intersection(partitions)
         self._ownership.paused -= wanted
+        for partition in wanted:
+            self._stand_still.begin(self._ownership.topic, partition)
         if self._client is not None:
             self._client.resume(self._ownership.named(wanted))
 
@@ -82,6 +86,7 @@ class KafkaGroupReader:
         client.incremental_unassign(ownership.named([partition]))
         client.incremental_assign([TopicPartition(ownership.topic, partition, offset)])
         client.pause(ownership.named({partition} & ownership.paused))
+        self._stand_still.at(ownership.topic, partition, offset)
 
     def close(self) -> None:
         """See ``GroupReader.close``."""
@@ -125,6 +130,7 @@ class KafkaGroupReader:
             message = client.poll(timeout_s)
             if message is None:
                 self._check_topic()
+                self._check_reading(client)
             else:
                 self._idle = Deadline(self._settings.idle_check_s)
                 ownership.hold(message)
@@ -133,11 +139,24 @@ class KafkaGroupReader:
             return ownership.changes.popleft()
         message = ownership.take()
         try:
-            return None if message is None else self._inbox.understand(message)
-        except StillThere as found:
-            found.resume(client)
-            client.pause(ownership.named({found.place.partition} & ownership.paused))
+            found = None if message is None else self._inbox.understand(message)
+        except StillThere as there:
+            self._resume(client, there)
             return None
+        if isinstance(found, Record):
+            self._stand_still.at(found.topic, found.partition, found.offset + 1)
+        return found
+
+    def _check_reading(self, client: Consumer) -> None:
+        """Read on where the reading of a partition has stood still although there is more."""
+        ownership = self._ownership
+        read = {(ownership.topic, partition) for partition in ownership.owned - ownership.paused}
+        for stuck in self._stand_still.found(read):
+            self._resume(client, stuck)
+
+    def _resume(self, client: Consumer, there: StillThere) -> None:
+        there.resume(client)
+        client.pause(self._ownership.named({there.place.partition} & self._ownership.paused))
 
     def _check_topic(self) -> None:
         """Ask now and then whether the topic is there: with the newer protocol librdkafka does not say so."""
@@ -163,6 +182,7 @@ class KafkaGroupReader:
             return
         starts = {partition: start_offset(self._start, bounds[partition]) for partition in given}
         client.incremental_assign([TopicPartition(topic, *start) for start in starts.items()])
-        for partition in starts:
+        for partition, offset in starts.items():
             self._inbox.begin(topic, partition, bounds[partition].end)
+            self._stand_still.at(topic, partition, offset)
         self._ownership.place()

@@ -6,6 +6,7 @@ ledger stood still like that claimed the coordinator's role again and again, and
 """
 
 import logging
+from collections.abc import Collection
 
 from confluent_kafka import TopicPartition
 
@@ -43,11 +44,23 @@ class Standstill:
         """Note that a partition is no longer read."""
         self._next.pop((topic, partition), None)
 
-    def found(self) -> list[StillThere]:
-        """Return the partitions that are to be placed again; call it while nothing arrives."""
+    def begin(self, topic: str, partition: int) -> None:
+        """Note that a partition had a reason to stand still, and has none any longer."""
+        self._before.pop((topic, partition), None)
+
+    def found(self, read: Collection[Place] | None = None) -> list[StillThere]:
+        """Return the partitions that are to be placed again; call it while nothing arrives.
+
+        Args:
+            read: those that are read, if not all are that were noted: one that is paused stands still rightly.
+        """
         if not self._due.passed():
             return []
-        still = [place for place, offset in self._next.items() if self._before.get(place) == offset]
+        still = [
+            place
+            for place, offset in self._next.items()
+            if self._before.get(place) == offset and (read is None or place in read)
+        ]
         self._before, stuck = dict(self._next), [place for place in still if self._goes_on(place)]
         self._due = Deadline(self._patience_s)
         for topic, partition in stuck:
