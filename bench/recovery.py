@@ -5,15 +5,12 @@ kill matrix. A time ends with the second version behind the kill: the first may 
 made of work on a version that was published behind the kill.
 """
 
-import argparse
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.conditions import conditions
 from bench.raw_recovery import raw_leader_s, raw_takeover_s
 from bench.rebuild import rebuild_speed
 from driftline.broker.embedded import EmbeddedBroker
@@ -47,25 +44,19 @@ GOODPUT_S = 120.0
 """About as long is a run with a kill a minute."""
 
 
-def recovery(folder: Path, *, kills: int, only: Collection[str] = ()) -> dict[str, float]:
-    """Kill servers, workers and leaders of the ledger, about ``kills`` times each; and what else there is to measure.
+def recovery(folder: Path, measure: str, *, kills: int) -> dict[str, float]:
+    """Measure one thing on a broker of its own.
 
     Args:
-        folder: for brokers and logs.
-        kills: of each kind.
-        only: names of `MEASURES`; all of them if none is given.
+        folder: for the broker and logs.
+        measure: name of one of `MEASURES`.
+        kills: about how many, where something is killed.
 
     Raises:
         RuntimeError: a promise was not kept.
     """
-    found = dict[str, float]()
-    for nodes, measures in ((1, MEASURES), (3, MEASURES_OF_THREE)):
-        chosen = [measure for name, measure in measures.items() if not only or name in only]
-        if chosen:
-            with EmbeddedBroker(folder / f"nodes-{nodes}", nodes=nodes, prepare=False) as broker:
-                for measure in chosen:
-                    found |= measure(broker, folder, kills)
-    return found
+    with EmbeddedBroker(folder / "broker", nodes=3 if measure in OF_THREE else 1, prepare=False) as broker:
+        return MEASURES[measure](broker, folder, kills)
 
 
 def _leader(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float]:
@@ -212,27 +203,9 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "snapshots": _snapshots,
     "goodput": _goodput,
     "rebuild": _rebuild,
+    "leader": _leader,
 }
-"""Name → what is measured on a broker of one node."""
+"""Name → what is measured."""
 
-MEASURES_OF_THREE: Final[Mapping[str, Measure]] = {"leader": _leader}
-"""The same, of three nodes."""
-
-
-def main() -> None:
-    """Measure what is asked for, and print it."""
-    parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
-    parser.add_argument("--kills", type=int, default=10, help="kills of each kind (default 10)")
-    names = [*MEASURES, *MEASURES_OF_THREE]
-    parser.add_argument("--only", nargs="+", choices=names, default=(), metavar="WHAT", help=", ".join(names))
-    arguments = parser.parse_args()
-    described = conditions(vars(arguments))
-    with tempfile.TemporaryDirectory(prefix="driftline-bench-") as folder:
-        found = recovery(Path(folder), kills=arguments.kills, only=arguments.only)
-    print(f"load {described['load_before']:.1f} before, on {described['cores']} cores, at {described['commit']}")
-    for name, value in found.items():
-        print(f"{name:32} {value:.4g}")
-
-
-if __name__ == "__main__":
-    main()
+OF_THREE: Final = frozenset({"leader"})
+"""Those that need a broker of three nodes."""
