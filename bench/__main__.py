@@ -90,10 +90,8 @@ PARTS = {
         lambda needs: verify_over_raw(needs.kafka(), shards=4, versions=30, rounds=needs.arguments.proofs),
     ),
     **{
-        f"recovery-{measure}": Part(
-            f"{measure}: what is killed, is killed {{kills}} times", partial(_recovery, measure=measure)
-        )
-        for measure in MEASURES
+        f"recovery-{measure}": Part(words, partial(_recovery, measure=measure))
+        for measure, (words, _) in MEASURES.items()
     },
     "rules": Part("update rules, in turns with torch.optim on one thread", lambda _: rule_speed()),
     "coordinator": Part("coordinators over 4 and 256 workers, the pure core alone", lambda _: coordinator_speed()),

@@ -56,7 +56,7 @@ def recovery(folder: Path, measure: str, *, kills: int) -> dict[str, float]:
         RuntimeError: a promise was not kept.
     """
     with EmbeddedBroker(folder / "broker", nodes=3 if measure in OF_THREE else 1, prepare=False) as broker:
-        return MEASURES[measure](broker, folder, kills)
+        return MEASURES[measure][1](broker, folder, kills)
 
 
 def _leader(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float]:
@@ -197,15 +197,15 @@ def _summary(key: str, seconds: list[float]) -> dict[str, float]:
 
 
 Measure = Callable[[EmbeddedBroker, Path, int], dict[str, float]]
-MEASURES: Final[Mapping[str, Measure]] = {
-    "server": _server,
-    "worker": _worker,
-    "snapshots": _snapshots,
-    "goodput": _goodput,
-    "rebuild": _rebuild,
-    "leader": _leader,
+MEASURES: Final[Mapping[str, tuple[str, Measure]]] = {
+    "server": ("servers are killed, {kills} owners of partitions", _server),
+    "worker": ("workers are killed, {kills} times each way", _worker),
+    "snapshots": ("what snapshots cost", _snapshots),
+    "goodput": ("a kill a minute", _goodput),
+    "rebuild": ("servers that begin anew", _rebuild),
+    "leader": ("of three nodes the ledger's leader is killed, {kills} times", _leader),
 }
-"""Name → what is measured."""
+"""Name → what is said while it is measured, and how."""
 
 OF_THREE: Final = frozenset({"leader"})
 """Those that need a broker of three nodes."""

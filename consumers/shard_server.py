@@ -288,9 +288,9 @@ class ShardServer(ShardOwner):
 
     def on_sent(self, sent: Sent) -> list[Effect]:
         """Parameters or a snapshot are durable."""
-        if sent.send.about is None:
+        if sent.about is None:
             return super().on_sent(sent)
-        return [self._server_state()] if self.digests.on_durable(sent.send.about) else []
+        return [self._server_state()] if self.digests.on_durable(sent.about) else []
 
     def on_timer(self, now_s: float) -> list[Effect]:
         """Tell the coordinator once a tick interval that this server lives, and what it has applied."""

@@ -296,7 +296,7 @@ class Shell:
                 self._fail(send, error)
 
         def appended(offset: int) -> None:
-            self._outcomes.append(Sent(send, offset))
+            self._outcomes.append(Sent.of(send, offset))
 
         self._unacknowledged.sent(topic, time.monotonic())
         try:

@@ -109,7 +109,7 @@ class Snapshotting:
 
     def on_sent(self, sent: Sent) -> list[Effect]:
         """A snapshot is durable at an offset; report the partition once all of it is."""
-        key, partition = sent.send.key, sent.send.partition
+        key, partition = sent.key, sent.partition
         for written in self._written.get(partition, ()):
             tensor = None if key is None else written.awaited.pop(key, None)
             if key is not None and tensor is not None:

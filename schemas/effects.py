@@ -68,10 +68,22 @@ class SendFailed:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A `Send` that asked for it is in the log at ``offset``, on every in-sync replica."""
+    """A `Send` that asked for it is in the log at ``offset``, on every in-sync replica.
 
-    send: "Send"
+    Without its value: many of these may wait for a core that is busy with sending, and the values would be in memory
+    as long as they do.
+    """
+
+    stream: Stream
+    partition: int
     offset: int
+    key: bytes | None = None
+    about: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, send: "Send", offset: int) -> "Sent":
+        """Answer a `Send`."""
+        return cls(send.stream, send.partition, offset, send.key, send.about)
 
 
 @dataclass(frozen=True, slots=True)

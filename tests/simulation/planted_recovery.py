@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from driftline.consumers.owned import OwnedPartition
@@ -37,7 +38,7 @@ class ReportsWhatIsOnItsWay(Snapshotting):
     def go_on(self) -> list[Effect]:
         effects = super().go_on()
         for send in [one for one in effects if isinstance(one, Send) and one.tell]:
-            effects += self.on_sent(Sent(send, 0))
+            effects += self.on_sent(Sent.of(send, 0))
         return effects
 
 
@@ -82,7 +83,7 @@ class NamesAPlaceBehind(Snapshotting):
     """Names an offset behind the snapshot: whoever reads from there never finds it."""
 
     def on_sent(self, sent: Sent) -> list[Effect]:
-        return super().on_sent(Sent(sent.send, sent.offset + 1))
+        return super().on_sent(replace(sent, offset=sent.offset + 1))
 
 
 def _writing(snapshotting: type[Snapshotting]) -> type[ShardServer]:

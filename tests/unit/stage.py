@@ -80,7 +80,7 @@ class Stage:
 
     def acknowledge(self, core: Core, send: Send) -> None:
         """Tell the sender of the last record of a partition that it is durable."""
-        self._inbox.append((core, Sent(send, len(self.log[send.stream, send.partition]) - 1)))
+        self._inbox.append((core, Sent.of(send, len(self.log[send.stream, send.partition]) - 1)))
 
     def settle(self) -> None:
         """Deliver until nothing is left to deliver."""

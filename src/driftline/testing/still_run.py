@@ -144,7 +144,7 @@ class _Member:
             self.feed(self._sent.popleft())
 
     def _told(self, send: Send, offset: int) -> None:
-        self._sent.append(Sent(send, offset))
+        self._sent.append(Sent.of(send, offset))
 
     def feed(self, event: Input) -> None:
         """Hand over one input."""

@@ -30,6 +30,12 @@ POINT_STEPS = 30
 FEW, MANY = 4096, 2 * MAX_SHARD_ELEMENTS + 1
 """Elements: one shard a partition; three shards, so that one server has two to do the same with."""
 
+TAKEN_OVER = frozenset({FaultPoint.SNAPSHOT_LOADED})
+"""Points that nobody reaches who is there from the start: version 0 is no snapshot of a checkpoint."""
+
+LOSS = "kill server-1@12"
+"""Why another server takes over, behind the checkpoint of version 10."""
+
 NTH = (3, 1, 2, 1, 1, 1)
 """How often each server passes a point before it dies there; what is reached once a start alone needs several plays."""
 
@@ -82,7 +88,8 @@ def play_point(point: FaultPoint, folder: Path) -> Iterator[Outcome]:
         for nth in NTH:
             elements = MANY if point.value.when is When.BETWEEN else FEW
             job = Job(run=_run(name), steps=POINT_STEPS, snapshot_every=5, elements=elements)
-            yield Play(embedded, job, (), folder / name, same_bits=True, death=(point, nth)).run()
+            faults = parse_script(LOSS) if point in TAKEN_OVER else ()
+            yield Play(embedded, job, faults, folder / name, same_bits=True, death=(point, nth)).run()
 
 
 @contextmanager

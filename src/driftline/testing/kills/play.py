@@ -211,19 +211,27 @@ class Play:
 
     def _bring_back(self) -> None:
         """Start again those that have killed themselves."""
+        for child in self._newly_dead():
+            self._start(child.name, child.role)
+
+    def _newly_dead(self) -> list[Child]:
+        """Count those that have killed themselves since the last time."""
         if self._death is None:
-            return
-        for child in self._children.newly_ended():
-            if child.code == -signal.SIGKILL and not child.disturbed:
-                child.disturbed = True
-                self._deaths += 1
-                self._start(child.name, child.role)
+            return []
+        dead = [
+            child for child in self._children.newly_ended() if child.code == -signal.SIGKILL and not child.disturbed
+        ]
+        for child in dead:
+            child.disturbed = True
+        self._deaths += len(dead)
+        return dead
 
     def _wait_for_ends(self, broken: list[str]) -> None:
         if broken:
             return
         if not self._children.wait(END_WAIT_S):
             broken.append(f"still running after the end: {[one.name for one in self._children.living()]}")
+        self._newly_dead()  # over the run's end, for which nobody has to come back
         broken += [
             f"{child.name} {child.ending()}; its log is {child.log}:\n{child.tail(8)}"
             for child in self._children.all

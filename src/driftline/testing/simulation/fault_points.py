@@ -7,6 +7,7 @@ it, between two of one kind, or when it has taken an input and done nothing of i
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from driftline.broker.topics import Stream
 from driftline.errors import Undecodable
@@ -110,6 +111,10 @@ class FaultPoint(Enum):
     END_SENT = Place(When.BEHIND, "RunEnd")
 
 
+_TOLD: Final = {Stream.SNAPSHOTS: "Snapshot", Stream.PARAMETERS: "Parameters"}
+"""What its sender is told of when it is there."""
+
+
 def name_of_effect(effect: Effect) -> str:
     """Return what a point calls an effect."""
     if not isinstance(effect, Send):
@@ -125,7 +130,7 @@ def name_of_input(event: Input) -> str:
         case CaughtUp(stream=Stream.LEDGER):
             return "CaughtUp with the ledger"
         case Sent():
-            return f"{name_of_effect(event.send)} acknowledged"
+            return f"{_TOLD[event.stream]} acknowledged"
         case SendFailed() | PartitionsAssigned() | PartitionsRevoked() | EndsKnown():
             return type(event).__name__
     return ""

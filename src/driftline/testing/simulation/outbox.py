@@ -53,7 +53,7 @@ class Outbox:
     def _append(self, actor: Actor | None, send: Send, now_s: float) -> None:
         offset = self._log.append(send, now_s)
         if send.tell and actor is not None:
-            actor.inbox.append(Sent(send, offset))
+            actor.inbox.append(Sent.of(send, offset))
 
     def lanes(self) -> list[Lane]:
         """Return the lanes in which something waits."""

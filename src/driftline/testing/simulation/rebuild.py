@@ -91,7 +91,7 @@ class _Newcomer:
                         )
                         self._read(place, begin[index] if begin else first)
                 case Send(tell=True):
-                    self._inputs.append(Sent(effect, 0))
+                    self._inputs.append(Sent.of(effect, 0))
                 case Finish():
                     require(not effect.failure, f"a newcomer cannot rebuild the run: {effect.failure}")
                 case _:

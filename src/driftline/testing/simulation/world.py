@@ -357,7 +357,7 @@ def _describe(event: Input) -> str:  # noqa: PLR0911 - one for each kind of inpu
         case EndsKnown():
             return f"{event.stream} ends {event.ends}"
         case Sent():
-            return f"sent: {event.send.stream}[{event.send.partition}]@{event.offset}"
+            return f"sent: {event.stream}[{event.partition}]@{event.offset}"
         case DeltasLost():
             return f"deltas[{event.partition}] before {event.begin}"
     return f"failed: {event.send.stream}"
