@@ -27,6 +27,7 @@ FOUND_IN_OTHER_MODES = {
     "a checkpoint overtook a publish point whose digests nobody could report any more": 867,
     "the same in mode async": 1998,
     "a checkpoint asked for deltas that an earlier one had given up": 36882,
+    "the simulation itself let nobody enter at a checkpoint before one that is too old to carry a state": 47656,
     "what was heard before the start counted as heard at tick 0: an end without patience": 22407,
     "the same: a worker removed too soon": 27316,
 }

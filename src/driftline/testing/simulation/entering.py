@@ -16,7 +16,7 @@ def enter(log: RunLog, promises: Promises, block: int) -> RunState:
     """Return the fold that a newcomer begins with, whatever was put into the ledger beside what counts.
 
     Raises:
-        Violation: it is not that of the last official checkpoint.
+        Violation: it is not that of the last official checkpoint with a state.
     """
 
     def look(first: int, stop: int) -> Iterator[Value]:
@@ -25,8 +25,6 @@ def enter(log: RunLog, promises: Promises, block: int) -> RunState:
             first = record.offset + 1
 
     search = find_entry(look, log.begin(LEDGER), log.ends[LEDGER], block)
-    official, entry = promises.ledger.checkpoint, search.entry
-    found = None if entry is None else entry.record
-    right = official if official is not None and official.state else None
+    right, found = promises.ledger.entry, None if search.entry is None else search.entry.record
     require(found == right, f"somebody begins at {found and found.version}, official is {right and right.version}")
     return search.state()

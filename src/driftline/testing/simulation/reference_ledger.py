@@ -73,6 +73,8 @@ class ReferenceLedger:
         self.start: RunStart | None = None
         self.end: RunEnd | None = None
         self.checkpoint: Checkpoint | None = None
+        self.entry: Checkpoint | None = None
+        """The last one with a state: where newcomers begin."""
         self.settled: dict[tuple[GroupId, int], int] = {}
         self.states: set[int] = set()
         self.rejections: list[Rejection] = []
@@ -149,6 +151,7 @@ class ReferenceLedger:
         newest = -1 if self.checkpoint is None else self.checkpoint.version
         require(newest < record.version <= self.now.version, f"checkpoint {record.version} after {newest}")
         self.checkpoint = record
+        self.entry = record if record.state else self.entry
 
     def _membership(self, record: Membership, offset: int) -> None:
         for removal in record.removals:
