@@ -128,13 +128,25 @@ def _rebuild(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, flo
 
 
 def _goodput(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, float]:
-    """Kill a server a minute; return the pace over that of the same run undisturbed."""
+    """Kill a server a minute, and in another run a worker; return the pace over that of the same run undisturbed."""
     usual = 200
     pace = usual / _undisturbed(broker, folder, "pace", usual, pause_s=CLOCK_S).training_s
     versions = [int(pace * (GOODPUT_S / 4 + 60.0 * minute)) for minute in range(int(GOODPUT_S / 60.0))]
-    script = ", ".join(f"kill coordinator@{version}" for version in versions)
-    outcome, _ = _played(broker, folder, "goodput", script, int(pace * GOODPUT_S / 4))
-    return {"goodput_kill_per_minute": outcome.told.version / outcome.training_s / pace}
+    found = dict[str, float]()
+    for key, whom in (("goodput_kill_per_minute", "coordinator"), ("goodput_worker_kill_per_minute", "worker-1")):
+        script = ", ".join(f"kill {whom}@{version}" for version in versions)
+        is_worker = whom != "coordinator"
+        outcome, _ = _played(
+            broker,
+            folder,
+            f"goodput-{whom}",
+            script,
+            int(pace * GOODPUT_S / 4),
+            same_bits=not is_worker,
+            mourns=is_worker,
+        )
+        found[key] = outcome.told.version / outcome.training_s / pace
+    return found
 
 
 def _undisturbed(

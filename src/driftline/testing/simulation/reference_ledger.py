@@ -59,6 +59,8 @@ class ReferenceLedger:
         states: versions whose digests it holds.
         rejections: every contribution that is not used.
         joined: worker of every join, in order.
+        checkpoint: the last one.
+        entry: the last one with a state, where newcomers begin.
         samples: the fate of each.
     """
 
@@ -74,7 +76,6 @@ class ReferenceLedger:
         self.end: RunEnd | None = None
         self.checkpoint: Checkpoint | None = None
         self.entry: Checkpoint | None = None
-        """The last one with a state: where newcomers begin."""
         self.settled: dict[tuple[GroupId, int], int] = {}
         self.states: set[int] = set()
         self.rejections: list[Rejection] = []
