@@ -35,8 +35,11 @@ def main() -> None:
     os.setsid()
     _redirect(spec["log"])
     jvm = os.getpid()
+    # Before there is a watchdog: one that finds no locks, because somebody has removed the home, would watch nothing.
+    # The JVM does not inherit them, as files that Python opens are closed in what is executed.
+    users, ending = (os.open(spec[lock], os.O_RDWR | os.O_CREAT, 0o666) for lock in ("users_lock", "ending_lock"))
     if not os.fork():
-        _watch(jvm, spec)
+        _watch(jvm, spec, users, ending)
         os._exit(0)
     _write_id(spec, jvm)
     os.execv(spec["command"][0], spec["command"])  # noqa: S606 - the command is the starter's, no shell is wanted
@@ -59,8 +62,7 @@ def _write_id(spec: dict[str, str], pid: int) -> None:
     os.replace(part, spec["id_file"])  # noqa: PTH105
 
 
-def _watch(jvm: int, spec: dict[str, str]) -> None:
-    users, ending = (os.open(spec[lock], os.O_RDWR | os.O_CREAT, 0o666) for lock in ("users_lock", "ending_lock"))
+def _watch(jvm: int, spec: dict[str, str], users: int, ending: int) -> None:
     while os.getppid() == jvm:
         _bound(spec["log"])
         if not os.path.isdir(spec["folder"]) or (_take(users) and not _kept(users, spec["keep_file"])):  # noqa: PTH112
