@@ -31,7 +31,13 @@ FOUND_IN_OTHER_MODES = {
     "what was heard before the start counted as heard at tick 0: an end without patience": 22407,
     "the same: a worker removed too soon": 27316,
 }
-"""Seeds as they are, each in its own mode."""
+"""Seeds as they are, each in its own mode; nobody asks them to stop."""
+
+FOUND_WHERE_SOMEBODY_ASKS_FOR_THE_END = {
+    "the last version's digests were told before its parameters were in the log": 17433,
+    "an end without patience, as ticks of before the start counted": 22407,
+}
+"""Seeds as they are."""
 
 
 @pytest.mark.parametrize("seed", [3, 4, 6, 12, 14])
@@ -122,3 +128,10 @@ def test_outages_and_clock_jumps_alone_evict_nobody() -> None:
         assert report.faults[Fault.OUTAGE]
         assert report.removals == 0
         assert report.same_bits
+
+
+@pytest.mark.parametrize("found", FOUND_WHERE_SOMEBODY_ASKS_FOR_THE_END)
+def test_a_seed_that_found_a_bug_passes_with_its_request_to_stop(found: str) -> None:
+    plan = scenario(FOUND_WHERE_SOMEBODY_ASKS_FOR_THE_END[found])
+    assert plan.stop_at is not None
+    simulate(plan)
