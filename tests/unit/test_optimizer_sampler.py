@@ -214,7 +214,9 @@ def dismiss(home: House, worker: str) -> None:
 def test_a_worker_that_was_removed_meanwhile_uses_nothing_up_that_it_has_lost(home: House, loaders: int) -> None:
     """Its loader has read ahead what is leased to somebody else by now; the script goes on as a new member."""
     settings = {"workers": 2, "epochs": 2, "mode": "async"}
-    ada, bob = (Script(home, name, settings, {"num_workers": loaders}) for name in ("ada", "bob"))
+    # Three batches ahead. The default is five, and behind a removal a worker may hold four for a while.
+    loader_settings = {"num_workers": loaders, "prefetch_factor": 1 if loaders else None}
+    ada, bob = (Script(home, name, settings, loader_settings) for name in ("ada", "bob"))
 
     def removed_in_between() -> None:
         model = line()
