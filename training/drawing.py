@@ -113,10 +113,12 @@ class Drawing:
             return None
         if epoch is None:
             return self._nothing(session)
-        return self._later(session) if state.leases.is_free(epoch) else Found()
+        # What we hold of another epoch is enough: what is free of this one was given back by a worker that left.
+        return Found() if left or not state.leases.is_free(epoch) else self._later(session)
 
     def _later(self, session: WorkerSession) -> Found | None:
-        if session.has_unsettled:
+        """Look whether more of the epoch may be leased to us, who have drawn all that we hold."""
+        if session.has_unsettled or session.state.leases.due():  # the next record may change what is free, or is due
             return None
         # What an earlier membership of ours has drawn may be another's by now: then no step makes room for more.
         return Found(too_far=still_leased(_ranges(self._drawn), session.samples))

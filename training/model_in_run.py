@@ -147,16 +147,17 @@ class ModelInRun:
             Whatever `Participation.next_model` raises.
         """
         drawing = self._known_drawing()
-        while (place := drawing.draw()) is None:
+        while not self.over:
+            place = drawing.draw()
+            if place is not None:
+                return place
             if not self._look_for_more(drawing):
-                drawing.end()
-                return None
-        return place
+                break
+        drawing.end()
+        return None
 
     def _look_for_more(self, drawing: Drawing) -> bool:
         """Whether there may be more to draw in this pass. Before its first sample it goes on with the run meanwhile."""
-        if self.over:
-            return False
         found = self._member.find(drawing)
         if found is None and drawing.epoch is None:
             self.advance()  # joins again, or finds out that the run is over
@@ -169,6 +170,14 @@ class ModelInRun:
             drawing.read(found.samples)
         else:
             self._spend_without(NO_SAMPLES, ())
+        return True
+
+    def drops_read_ahead(self) -> bool:
+        """Whether a step behind the run's end is one that its loader had read ahead; what it was made of is dropped."""
+        if self._drawing is None or not self._drawing.waiting:
+            return False
+        log.info("samples that the loader had read ahead are dropped: %s", self.over)
+        self._drawing.take()
         return True
 
     def _spend_without(self, reason: str, burned: Samples) -> None:

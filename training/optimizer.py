@@ -144,10 +144,11 @@ class ScriptOptimizer(optim.Optimizer):
             loss: for the ledger and whoever watches; by default what the closure returns.
 
         Returns:
-            What the closure returned; None without one.
+            What the closure returned; None without one, and where it was not called because the gradients are dropped.
 
         Raises:
-            RunEnded: the run was over before this step; `done` was set then.
+            RunEnded: the run was over before this step; `done` was set then. Not for a batch that the loader of a
+                `driftline.Sampler` had read ahead by then: that is dropped, and the loader gives no more.
             WaitTimeout: the next version did not come in time; says for whom. Another step() goes on waiting.
             UsageError: closed, or called in a forked process; or ``weight`` or ``loss`` is no number.
             RunRefused: gradients are sparse; names them.
@@ -156,6 +157,8 @@ class ScriptOptimizer(optim.Optimizer):
         """
         in_run = self._usable(or_over=True)
         if in_run.over:
+            if in_run.drops_read_ahead():
+                return None
             raise RunEnded(in_run.over)
         if not in_run.is_open:
             # An earlier step was interrupted while it waited; the gradients there are now belong to its version.

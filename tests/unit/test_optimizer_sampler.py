@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 import driftline
 from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.run_state import RunState
-from driftline.errors import ConfigError, RunRefused, UsageError
+from driftline.errors import ConfigError, RunEnded, RunRefused, UsageError
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
 from driftline.training.data import epoch_order
@@ -214,9 +214,7 @@ def dismiss(home: House, worker: str) -> None:
 def test_a_worker_that_was_removed_meanwhile_uses_nothing_up_that_it_has_lost(home: House, loaders: int) -> None:
     """Its loader has read ahead what is leased to somebody else by now; the script goes on as a new member."""
     settings = {"workers": 2, "epochs": 2, "mode": "async"}
-    # Three batches ahead. The default is five, and behind a removal a worker may hold four for a while.
-    loader_settings = {"num_workers": loaders, "prefetch_factor": 1 if loaders else None}
-    ada, bob = (Script(home, name, settings, loader_settings) for name in ("ada", "bob"))
+    ada, bob = (Script(home, name, settings, {"num_workers": loaders}) for name in ("ada", "bob"))
 
     def removed_in_between() -> None:
         model = line()
@@ -233,6 +231,21 @@ def test_a_worker_that_was_removed_meanwhile_uses_nothing_up_that_it_has_lost(ho
     assert "left" in state.removed.values()
     assert times_used(state) == dict.fromkeys(range(SAMPLES), 2)
     assert (state.leases.consumed, state.leases.burned) == (2 * SAMPLES, 0)
+
+
+@pytest.mark.parametrize("loaders", [0, 2])
+def test_a_run_that_ends_in_the_middle_of_a_pass_ends_the_pass(home: House, loaders: int) -> None:
+    """What the loader has read ahead by then is dropped without an error; a step on anything else is one."""
+    script = Script(home, settings={"steps": 3}, loader={"num_workers": loaders})
+    model = line()
+    with script.open(model) as opt:
+        list(script.once(model, opt, script.load(opt)))
+        assert opt.done
+        assert (len(script.steps) > 3) == bool(loaders)
+        assert not list(script.once(model, opt, script.load(opt)))
+        with pytest.raises(RunEnded, match="reached version 3"):
+            opt.step()
+    assert used(home.ledger()) == {"ada": script.steps[:3]}
 
 
 def test_a_step_whose_gradients_are_not_finite_burns_its_samples(home: House) -> None:
