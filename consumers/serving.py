@@ -16,8 +16,9 @@ from driftline.consumers.flush_to_zero import require_denormals
 from driftline.consumers.known_ends import WAY_OUT
 from driftline.consumers.remains import check_ledger_kept
 from driftline.consumers.rules import choose_engine
+from driftline.consumers.same_run import SameRun
 from driftline.consumers.server import Server
-from driftline.consumers.shell import GroupStream, Shell
+from driftline.consumers.shell import TIMER_S, GroupStream, Shell
 from driftline.errors import BrokerUnreachable, RunRefused, TopicMissing
 from driftline.schemas.effects import Finish
 from driftline.telemetry.metrics import Sample, Watch, nobody_watches
@@ -35,6 +36,9 @@ LOOK_S = 0.5
 
 SAY_S = 5.0
 """Seconds between two lines that say what is waited for."""
+
+DOUBT_S = 1.0
+"""Seconds between two looks whether the ledger may have become another run's."""
 
 
 def serve(
@@ -58,7 +62,7 @@ def serve(
 
     Raises:
         UsageError: the run's name is not usable.
-        RunRefused: nobody created the run in time.
+        RunRefused: nobody created the run in time, or it was deleted and another began under its name.
         BrokerError: Kafka refuses to work with us.
     """
     check_run_name(run)
@@ -73,9 +77,20 @@ def serve(
     watch(partial(_samples, shell, core))
     try:
         with trimming():
-            return shell.run(stop)
+            return _until_over(shell, SameRun(broker, run, core.state), stop)
     finally:
         shell.close()
+
+
+def _until_over(shell: Shell, same_run: SameRun, stop: threading.Event) -> Finish:
+    looked_s = time.monotonic()
+    while shell.finished is None and not stop.is_set():
+        shell.step(TIMER_S)
+        if time.monotonic() - looked_s > DOUBT_S:
+            looked_s = time.monotonic()
+            if same_run.is_in_doubt():
+                same_run.check()
+    return shell.finished or Finish("stopped")
 
 
 def _samples(shell: Shell, core: Server) -> list[Sample]:

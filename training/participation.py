@@ -16,6 +16,7 @@ from driftline.broker.port import Broker
 from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
+from driftline.consumers.same_run import check_same_run
 from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
@@ -26,7 +27,7 @@ from driftline.training.drawing import Drawing, Found
 from driftline.training.figures import worker_samples
 from driftline.training.following import read_newest
 from driftline.training.outcome import check_finish
-from driftline.training.reading import check_same_run, read_present
+from driftline.training.reading import read_present
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession
 from driftline.training.wait_share import WaitShare

@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from driftline.broker.port import Broker, EndReached, Position, Reader, Record, Start, Tail
 from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
+from driftline.consumers.birth import read_birth
 from driftline.consumers.entering import enter_ledger
 from driftline.consumers.entry import Search
 from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, WaitTimeout
-from driftline.schemas.records import RunStart
 from driftline.schemas.run_config import RunConfig
 from driftline.training.live import Live
 
@@ -109,39 +109,7 @@ def read_config(broker: Broker, run: str) -> RunConfig | None:
         IntegrityError: the ledger contradicts itself.
         WaitTimeout: Kafka stopped answering.
     """
-    return _read_birth(broker, run).config
-
-
-def _read_start(broker: Broker, run: str) -> RunStart | None:
-    return _read_birth(broker, run).start
-
-
-def _read_birth(broker: Broker, run: str) -> RunState:
-    """Fold a ledger as far as the start of its run."""
-    state = RunState()
-    if run not in run_names(broker):
-        return state
-    with closing(until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, None)) as records:
-        for record in records:
-            state.read(record.offset, record.value)
-            if state.start is not None:
-                break
-    return state
-
-
-def check_same_run(broker: Broker, run: str, start: RunStart) -> None:
-    """Return if the run of this name is still the one that began with ``start``.
-
-    Raises:
-        RunRefused: it was deleted; says whether another began under its name.
-        IntegrityError: the ledger contradicts itself.
-    """
-    now = _read_start(broker, run)
-    if now is None or now.run != start.run:
-        said = (
-            "there is none of that name" if now is None else f"another ({now.run.hex()[:8]}) has begun under its name"
-        )
-        raise RunRefused(f"run {run!r} ({start.run.hex()[:8]}) was deleted, {said}; this worker begins nothing anew")
+    return read_birth(broker, run).config if run in run_names(broker) else None
 
 
 def read_recent_events(broker: Broker, run: str, state: RunState) -> Live:

@@ -5,9 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from driftline.broker.port import Broker
+from driftline.consumers.model_reader import ModelReader
+from driftline.consumers.same_run import SameRun
 from driftline.consumers.shell import TIMER_S, Core, Shell
 from driftline.errors import WaitTimeout
 from driftline.schemas.effects import Effect, Finish
@@ -24,6 +26,15 @@ JOIN_S = 15.0
 """Seconds that the thread may take to end; longer than closing every client can take."""
 
 
+class Session(Core, Protocol):
+    """A state machine that reads a run's ledger and models."""
+
+    @property
+    def reader(self) -> ModelReader:
+        """Both of these."""
+        ...
+
+
 class Running:
     """Drives a session on a thread of its own; a context manager.
 
@@ -31,8 +42,9 @@ class Running:
     shell's lock.
     """
 
-    def __init__(self, broker: Broker, run: str, core: Core, member: str) -> None:
+    def __init__(self, broker: Broker, run: str, core: Session, member: str) -> None:
         self._shell = Shell(broker, run, core, member)
+        self._same_run = SameRun(broker, run, core.reader.state)
         self._stop = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._drive, name=f"session {member}", daemon=True)
@@ -84,23 +96,32 @@ class Running:
 
         Raises:
             WaitTimeout: no answer within ``timeout_s``; says for whom, as ``whom`` puts it.
+            RunRefused: the run was deleted, and another has begun under its name.
         """
         deadline_s = time.monotonic() + timeout_s
-        say_s = time.monotonic() + SAY_S
-        with self._shell.changed:
-            while not stop.is_set() and self.finished is None:
-                self.check()
-                answer = question()
-                if answer is not None:
+        while True:
+            for_s = min(SAY_S, deadline_s - time.monotonic())
+            with self._shell.changed:
+                answer, is_over = self._answer(question, stop, time.monotonic() + for_s)
+                if answer is not None or is_over:
                     return answer
-                if time.monotonic() >= deadline_s:
-                    raise WaitTimeout(f"waited {timeout_s:.0f} s for {whom()}")
-                if time.monotonic() >= say_s:
-                    say_s = time.monotonic() + SAY_S
-                    log.info("waiting for %s", whom())
-                self._shell.changed.wait(TIMER_S * 10)
+                whom_now, in_doubt = whom(), self._same_run.is_in_doubt()
+            if time.monotonic() >= deadline_s:
+                raise WaitTimeout(f"waited {timeout_s:.0f} s for {whom_now}")
+            log.info("waiting for %s", whom_now)
+            if in_doubt:
+                self._same_run.check()
+
+    def _answer(self, question: Callable[[], T | None], stop: threading.Event, until_s: float) -> tuple[T | None, bool]:
+        """Wait for an answer for a while, under the lock; return it, and whether there will be none."""
+        while not stop.is_set() and self.finished is None:
+            self.check()
+            answer = question()
+            if answer is not None or time.monotonic() >= until_s:
+                return answer, False
+            self._shell.changed.wait(TIMER_S * 10)
         self.check()
-        return None
+        return None, True
 
     def close(self) -> None:
         """Flush and release; idempotent."""

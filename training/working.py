@@ -10,6 +10,7 @@ from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name
 from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
+from driftline.consumers.same_run import check_same_run
 from driftline.producers.deltas import Gradient
 from driftline.schemas.effects import Effect, Finish
 from driftline.telemetry.metrics import Watch, nobody_watches
@@ -18,7 +19,7 @@ from driftline.training.computing import Computing, Skipped
 from driftline.training.figures import worker_samples
 from driftline.training.incarnations import new_incarnation
 from driftline.training.preparing import prepare_topics
-from driftline.training.reading import check_same_run, read_config
+from driftline.training.reading import read_config
 from driftline.training.run_settings import RunSettings
 from driftline.training.running import Running
 from driftline.training.session import WorkerSession

@@ -9,6 +9,7 @@ from driftline.broker.port import TopicSpec
 from driftline.broker.topic_check import create_command, topic_differences
 from driftline.broker.topics import run_topics
 from driftline.config.loading import load_run_settings
+from driftline.consumers.same_run import check_same_run
 from driftline.errors import ConfigError, RunRefused
 from driftline.schemas.consistency import Consistency
 from driftline.schemas.local_work import LocalWork
@@ -17,7 +18,7 @@ from driftline.schemas.schedule import Schedule
 from driftline.training.adopting import adopted_settings
 from driftline.training.commanding import create_run
 from driftline.training.preparing import prepare_topics
-from driftline.training.reading import check_same_run, read_config, read_ledger
+from driftline.training.reading import read_config, read_ledger
 from driftline.training.run_settings import RunSettings
 from tests.unit.stage import CONFIG, OFFER
 
