@@ -90,6 +90,8 @@ def _until_over(shell: Shell, same_run: SameRun, stop: threading.Event) -> Finis
             looked_s = time.monotonic()
             if same_run.is_in_doubt():
                 same_run.check()
+    if shell.finished is not None and shell.finished.failure:
+        same_run.check()  # of what is missing in another run's topics, that is the reason
     return shell.finished or Finish("stopped")
 
 
