@@ -28,7 +28,7 @@ demo: $(READY) ## train the digits task through a Kafka on this machine
 	$(BIN)/driftline train digits
 
 test: check ## run every check, then every test (the last line counts them)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: $(READY) ## lint, format, types, layers and module sizes; no tests
 	$(BIN)/ruff check .
