@@ -4,6 +4,7 @@ Everything but the JVM is real: processes, locks, the watchdog, kill -9. The rea
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -201,6 +202,20 @@ def test_a_stale_process_file_harms_nobody(fake: Path, home: Path) -> None:
             assert ours.status().pid != stranger.pid
         assert stranger.poll() is None
         stranger.kill()
+    assert fake.exists()
+
+
+def test_a_copied_home_leaves_the_broker_of_the_first_alone(fake: Path, home: Path, tmp_path: Path) -> None:
+    """Its files name the other's process; a copy leaves that alone, and gets a broker of its own."""
+    with make(home) as ours:
+        copy = shutil.copytree(home, tmp_path / "copy")
+        assert not make(copy).status().running
+        assert not make(copy).kill()
+        assert not make(copy).stop()
+        with make(copy) as other:
+            assert other.bootstrap_servers != ours.bootstrap_servers
+            assert other.status().pid != ours.status().pid
+        assert ours.status().state == "ready"
     assert fake.exists()
 
 

@@ -227,6 +227,23 @@ def test_a_port_of_a_dead_node_that_somebody_took_is_named(fake: Path, home: Pat
     assert fake.exists()
 
 
+def test_with_a_port_that_is_asked_for_the_other_nodes_move_as_well(fake: Path, home: Path) -> None:
+    """Which is the way out that is named when one of their ports is somebody else's now."""
+    with make(home) as ours:
+        before = ours.bootstrap_servers.split(",")
+    with socket.create_server(("127.0.0.1", int(before[1].rpartition(":")[2]))):
+        kept = EmbeddedBroker(home, keep=True, prepare=False)
+        with pytest.raises(EmbeddedBrokerError, match="broker start --port PORT"):
+            kept.start()
+        port = ports.choose()
+        after = EmbeddedBroker(home, keep=True, port=port, prepare=False).start().split(",")
+        assert kept.stop()
+    assert after[0] == f"127.0.0.1:{port}"
+    assert after[1] not in before
+    assert after[2] == before[2]
+    assert fake.exists()
+
+
 def test_nodes_do_not_share_a_port() -> None:
     """Not even when somebody asks for it."""
     nodes = state.new_cluster(3).nodes

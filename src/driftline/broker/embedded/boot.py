@@ -58,7 +58,7 @@ def _redirect(log: str) -> None:
 def _write_id(spec: dict[str, str], pid: int) -> None:
     part = f"{spec['id_file']}.part"
     with open(part, "w", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is a third of this script's start
-        json.dump({"pid": pid, "token": spec["token"], "aot": spec["aot"]}, file)
+        json.dump({"pid": pid, "token": spec["token"], "aot": spec["aot"], "folder": spec["identity"]}, file)
     os.replace(part, spec["id_file"])  # noqa: PTH105
 
 

@@ -264,11 +264,13 @@ class EmbeddedBroker:
 
     def _settled(self, node: Node, cluster: state.Cluster, *, peers_run: bool) -> state.NodeAddress:
         others = state.ports_of(one for one in cluster.nodes if one.node_id != node.address.node_id)
+        is_first = node.address.node_id == 1
         return settle(
             node.address,
-            self._port if node.address.node_id == 1 else None,
+            self._port if is_first else None,
             _PORT_WAIT_S if node.died() else 0.0,
-            may_move=self._may_move,
+            # With a port for the first node clients find it, and hear from it where the others are.
+            may_move=self._may_move if is_first or self._port is None else _yes,
             report=self._report,
             others=others,
             peers_run=peers_run,
@@ -287,3 +289,7 @@ class EmbeddedBroker:
             return False
         alone = self._users.try_acquire()
         return self._users.try_acquire(shared=True) and alone
+
+
+def _yes() -> bool:
+    return True

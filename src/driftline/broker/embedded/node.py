@@ -18,7 +18,15 @@ from driftline.broker.embedded.paths import Layout, make_dir
 from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.probe import ask_metadata
 from driftline.broker.embedded.properties import DATA_DIR, Listener, node_properties, render
-from driftline.broker.embedded.state import Cluster, Launch, NodeAddress, load_launch, save_launch, write_atomically
+from driftline.broker.embedded.state import (
+    Cluster,
+    Launch,
+    NodeAddress,
+    identity,
+    load_launch,
+    save_launch,
+    write_atomically,
+)
 from driftline.errors import EmbeddedBrokerError
 
 _BOOT_TIMEOUT_S = 20.0
@@ -47,9 +55,14 @@ class Node:
         return "the broker" if len(self.cluster.nodes) == 1 else f"node {self.address.node_id} of the broker"
 
     def running(self) -> Launch | None:
-        """Return the launch whose process lives, None if there is none."""
+        """Return the launch whose process lives, None if there is none.
+
+        A home that was copied has a copy of this file, too; the process that it names is that of the other home.
+        """
         launch = load_launch(self._id_file)
-        return launch if launch and process.is_running(launch) else None
+        if launch is None or launch.folder not in ("", identity(self.folder)):
+            return None
+        return launch if process.is_running(launch) else None
 
     def died(self) -> bool:
         """Whether the last launch ended without a stop: killed, crashed, or the machine went down."""
@@ -105,10 +118,11 @@ class Node:
     def launch(self, class_path: Sequence[Path], options: Sequence[str], *, aot: bool) -> Launch:
         """Start the JVM, independent of this process and with a watchdog beside it; does not wait until it is ready."""
         self._keep_last_log()
-        token = secrets.token_hex(16)
+        token, folder = secrets.token_hex(16), identity(self.folder)
         jvm_options = [f"-Ddriftline.launch={token}", *options]
         spec = {
             "folder": str(self.folder),
+            "identity": folder,
             "log": str(self.log),
             "id_file": str(self._id_file),
             "users_lock": str(self.layout.users_lock),
@@ -125,7 +139,7 @@ class Node:
             done = subprocess.run(  # noqa: S603 - our own script
                 command, input=json.dumps(spec).encode(), capture_output=True, timeout=_BOOT_TIMEOUT_S, check=True
             )
-            return Launch(int(done.stdout), token, aot)
+            return Launch(int(done.stdout), token, aot, folder)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             detail = getattr(error, "stderr", None) or b""
             raise EmbeddedBrokerError(

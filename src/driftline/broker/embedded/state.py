@@ -5,7 +5,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,22 +113,33 @@ class Launch:
         pid: its process id.
         token: random, and on its command line: a process with this id but another command line is somebody else's.
         aot: whether it uses an ahead-of-time cache.
+        folder: which folder it works in, see `identity`; empty where nobody noted it.
     """
 
     pid: int
     token: str
     aot: bool
+    folder: str = ""
+
+
+def identity(folder: Path) -> str:
+    """Return what a folder keeps when it is moved, and a copy of it does not have; empty if it is not there."""
+    try:
+        seen = folder.stat()
+    except OSError:
+        return ""
+    return f"{seen.st_dev}:{seen.st_ino}"
 
 
 def load_launch(path: Path) -> Launch | None:
     """Read a process id file; None if there is none or it makes no sense (then nothing can be said of any process)."""
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Launch(int(data["pid"]), str(data["token"]), bool(data["aot"]))
+        return Launch(int(data["pid"]), str(data["token"]), bool(data["aot"]), str(data.get("folder", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def save_launch(path: Path, launch: Launch) -> None:
     """Write a process id file."""
-    write_atomically(path, json.dumps({"pid": launch.pid, "token": launch.token, "aot": launch.aot}))
+    write_atomically(path, json.dumps(asdict(launch)))
