@@ -143,7 +143,7 @@ class Shell:
         arrived = list(self._arrived(timeout_s))
         self._producer.poll()
         if self._refused is not None:
-            raise self._refused
+            raise self._explained(self._refused)
         with self.changed:
             for item in arrived:
                 self._take(item)
@@ -310,7 +310,7 @@ class Shell:
             )
         except BrokerError as error:
             if not error.retriable:
-                raise
+                raise self._explained(error) from error
             delivered(error)
         self.traffic.count(send.stream, WRITTEN, send.value)
 

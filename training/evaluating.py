@@ -1,5 +1,6 @@
 """An evaluator: measure published versions on held-out data and report them to the run."""
 
+import logging
 import os
 import threading
 import time
@@ -23,11 +24,19 @@ from driftline.training.running import Running
 if TYPE_CHECKING:
     from driftline.training.task import Task
 
+log = logging.getLogger(__name__)
+
 PAUSE_S = 0.1
 """Seconds between two looks for a new version."""
 
 EVERY_S = 1.0
 """Seconds between two measurements, but for the final version, which is always measured."""
+
+SAY_S = 5.0
+"""Seconds between two lines that say what is waited for, at first."""
+
+DOUBT_S = 1.0
+"""Seconds between two looks whether the ledger may have become another run's."""
 
 
 def evaluate_run(
@@ -56,23 +65,49 @@ def evaluate_run(
         How it ended, and the fold of the ledger with all evaluations in it.
 
     Raises:
-        BrokerError: Kafka refuses to work with us.
+        BrokerError: Kafka refuses to work with us, or a topic of the run is gone.
+        RunRefused: the run was deleted, and another has begun under its name.
         IntegrityError: parameters that were measured are not those that the ledger names.
     """
     session = EvaluatorSession(name, os.urandom(16), enter_ledger(broker, run).state())
     with Running(broker, run, session, name) as running:
         figures(partial(running.samples, partial(evaluator_samples, session)))
-        measuring = _Measuring(load_task())
+        measuring, waiting = _Measuring(load_task()), _Waiting(running, session)
         while running.finished is None and not stop.is_set():
             found = running.glance(lambda: measuring.next_model(session, watch))
             if found is None:
+                waiting.look(time.monotonic())
                 stop.wait(PAUSE_S)
                 continue
             metrics = measuring.measure(session, found)
             running.telling(partial(session.report, found.version, metrics))
+            waiting = _Waiting(running, session)
         running.check()
     measuring.check_digests(session.state)
     return running.finished or Finish("stopped"), session.state
+
+
+class _Waiting:
+    """What an evaluator looks after while there is nothing to measure."""
+
+    def __init__(self, running: Running, session: EvaluatorSession) -> None:
+        self._running, self._session = running, session
+        self._since_s = self._said_s = self._looked_s = time.monotonic()
+
+    def look(self, now_s: float) -> None:
+        """Say what is waited for, if that takes long.
+
+        Raises:
+            BrokerError: the session has failed.
+            RunRefused: the run was deleted, and another has begun under its name.
+        """
+        self._running.check()
+        if now_s - self._said_s > max(SAY_S, (self._said_s - self._since_s) / 2):  # less and less often
+            self._said_s = now_s
+            log.info("waiting for %s", self._running.glance(self._session.waiting_for))
+        if now_s - self._looked_s > DOUBT_S:
+            self._looked_s = now_s
+            self._running.check_same_run()
 
 
 class _Measuring:

@@ -81,6 +81,13 @@ class EvaluatorSession:
             return None
         return newest
 
+    def waiting_for(self) -> str:
+        """Say what is missing while there is nothing to measure."""
+        if self.state.start is None:
+            return "the run to start"
+        newest = self.reader.follower.newest
+        return f"a version newer than {-1 if newest is None else newest.version}"
+
     def report(self, version: int, metrics: Mapping[str, float]) -> list[Effect]:
         """Say what was measured on a version."""
         if self.state.start is None:

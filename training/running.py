@@ -84,9 +84,19 @@ class Running:
         if self._error is not None:
             raise self._error
 
+    def check_same_run(self) -> None:
+        """Look whether the run is still the one that was read, if most of what came since the last time did not count.
+
+        Raises:
+            RunRefused: the run was deleted, and another has begun under its name.
+        """
+        if self.glance(self._same_run.is_in_doubt):
+            self._same_run.check()
+
     def telling(self, effects: Callable[[], Iterable[Effect]]) -> None:
-        """Ask the session for effects and carry them out, under its lock."""
+        """Ask the session for effects and carry them out, under its lock; raises what went wrong, if anything did."""
         with self._shell.changed:
+            self.check()
             self._shell.perform(effects())
 
     def asking(

@@ -78,6 +78,11 @@ def begin_another(broker: MemoryBroker) -> None:
     ends = {spec.name: broker.log.bounds(spec.name, 0).end for spec in TOPICS}
     made = begun(versions=5 * max(read_ledger(broker, RUN).version, 20))
     assert all(made.log.bounds(name, 0).end > end for name, end in ends.items() if name != snapshots())
+    put_in_its_place(broker, made)
+
+
+def put_in_its_place(broker: MemoryBroker, made: MemoryBroker) -> None:
+    """Delete the run's topics, and make them anew with what another Kafka's topics of the same names hold."""
     broker.go_away()
     for spec in TOPICS:
         broker.log.delete(spec.name)
