@@ -6,6 +6,7 @@ from typing import Any
 
 from driftline.errors import RunRefused
 from driftline.schemas.run_config import RunConfig
+from driftline.training.other_settings import SETTINGS, exists_otherwise
 from driftline.training.run_settings import RunSettings
 
 _PLACES = {
@@ -87,8 +88,7 @@ def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
     chosen = ours.chosen - {"epochs", "samples", "batch_size", "block"}  # compared once the data is there
     found = [one for name in _PLACES if name in chosen and (one := _difference(_PLACES[name], ours, theirs))]
     if found:
-        listing = "\n".join(f"  {one}" for one in found)
-        raise RunRefused(f"run {ours.run!r} exists with other settings:\n{listing}")
+        raise RunRefused(exists_otherwise(ours.run, SETTINGS, found))
     epochs = (ours.epochs if "epochs" in ours.chosen else theirs.data.epochs) or None
     outer_lr, outer_momentum = _outer(ours, theirs)
     return replace(

@@ -11,6 +11,7 @@ from driftline.schemas.effects import CaughtUp, Effect, Finish, Input, Read, Rec
 from driftline.schemas.layout import layout_differences
 from driftline.schemas.records import RunStart, StopRequest, TermStart
 from driftline.schemas.run_config_json import differences
+from driftline.training.other_settings import SETTINGS_OR_MODEL, exists_otherwise
 
 CREATED = "created"
 EXISTS = "exists"
@@ -111,8 +112,7 @@ class Creator(_Asking):
         found += layout_differences(self._offer.layout, self.state.layout)
         if not found:
             return Finish(EXISTS)
-        listing = "\n".join(f"  {one}" for one in found)
-        return Finish(REFUSED, f"run {start.name!r} exists with other settings or another model:\n{listing}")
+        return Finish(REFUSED, exists_otherwise(start.name, SETTINGS_OR_MODEL, found))
 
     def _ask(self) -> list[Effect]:
         if self.state.start is not None:

@@ -3,18 +3,19 @@
 from driftline.consumers.run_state import RunState
 
 
-def waiting_for(state: RunState, name: str, pace: int, *, has_parameters: bool, is_member: bool) -> str:
+def waiting_for(state: RunState, run: str, name: str, pace: int, *, has_parameters: bool, is_member: bool) -> str:
     """Say what the next clock of a worker waits for, and whom.
 
     Args:
         state: the fold of the ledger.
+        run: its name, for when nothing stands in the ledger.
         name: of the worker.
         pace: of the worker, in versions.
         has_parameters: whether it has the parameters of any version.
         is_member: whether the ledger has its `Join`.
     """
     if state.start is None:
-        return "the run to start: a server must be up to accept the proposal"
+        return f"the run to start: a server must be up to accept the proposal (driftline server {run})"
     if not has_parameters:
         return "parameters: a server must publish a version"
     if not is_member:

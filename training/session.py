@@ -39,6 +39,7 @@ from driftline.schemas.run_config import RunConfig
 from driftline.schemas.run_config_json import differences
 from driftline.schemas.sample_range import Samples, without
 from driftline.training.next_clock import is_last, waiting_for
+from driftline.training.other_settings import SETTINGS_OR_MODEL, exists_otherwise
 
 REMOVED = "removed"
 """Reason of the end of a session whose group the ledger has removed."""
@@ -173,9 +174,7 @@ class WorkerSession:
         self.phase = Phase.WAITING
         problems = self._misfits()
         if problems:
-            listing = "\n".join(f"  {problem}" for problem in problems)
-            failure = f"run {start.name!r} exists with other settings or another model:\n{listing}"
-            return [Finish("refused", failure)]
+            return [Finish("refused", exists_otherwise(start.name, SETTINGS_OR_MODEL, problems))]
         if self._proposed is not None and start.run != self._proposed.run:
             return [*self._proposed.tombstones()]
         return []
@@ -324,7 +323,8 @@ class WorkerSession:
         """Say in words what the next clock waits for, and whom."""
         has_parameters = self.reader.follower.newest is not None
         is_member = self.group is not None
-        return waiting_for(self.state, self.name, self.pace, has_parameters=has_parameters, is_member=is_member)
+        run = self.offer.config.name
+        return waiting_for(self.state, run, self.name, self.pace, has_parameters=has_parameters, is_member=is_member)
 
     def contribute(self, model: Model, gradient: Gradient) -> Iterator[Effect]:
         """Spend the next clock on a gradient that was computed on ``model``, as the effects are taken.

@@ -63,7 +63,8 @@ def test_what_was_said_otherwise_is_refused_all_at_once() -> None:
         adopted_settings(said(mode="async", seed=1, decay="cosine", local_steps=2), THEIRS)
     lines = str(refused.value).splitlines()
     assert lines[0] == "run 'r' exists with other settings:"
-    assert sorted(line.strip() for line in lines[1:]) == [
+    assert lines[-1].endswith("or take it away: driftline runs delete r")
+    assert sorted(line.strip() for line in lines[1:-1]) == [
         "consistency.mode: 'async' here, 'ssp' in the run",
         "local.steps: 2 here, 3 in the run",
         "schedule.decay: 'cosine' here, 'linear' in the run",
@@ -76,7 +77,7 @@ def test_a_bound_without_its_mode_is_compared_alone() -> None:
     assert adopted_settings(said(staleness=4), THEIRS) == adopted_settings(said(), THEIRS)
     with pytest.raises(RunRefused, match=r"consistency\.staleness: 2 here, 4 in the run") as refused:
         adopted_settings(said(staleness=2), THEIRS)
-    assert len(str(refused.value).splitlines()) == 2
+    assert len(str(refused.value).splitlines()) == 3
 
 
 @pytest.mark.parametrize(

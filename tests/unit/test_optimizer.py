@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import optim
 
+import driftline
+from driftline.broker.memory import MemoryBroker
 from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError, WaitTimeout
 from driftline.training.commanding import stop_run
 from driftline.training.model_layout import describe, flatten_parameters
@@ -174,6 +176,14 @@ def test_a_start_that_nobody_joins_says_so(home: House) -> None:
     for _ in range(2):
         with pytest.raises(WaitTimeout, match="waited 5 s for the run's 2 workers to be ready"):
             home.optimizer(line(), workers=2, timeout=5.0)
+
+
+def test_a_start_that_no_server_accepts_names_the_command_that_serves_the_run() -> None:
+    """Whoever has started the script only reads there what is missing."""
+    model = line()
+    inner = optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(WaitTimeout, match=r"the run to start: a server must be up .*\(driftline server unserved\)"):
+        driftline.Optimizer(inner, model, "kafka:///unserved", broker=MemoryBroker(), timeout=0.5)
 
 
 def test_a_wait_names_whom_it_is_for_and_the_next_step_goes_on(home: House) -> None:
