@@ -152,6 +152,23 @@ def test_a_frame_fits_its_screen(size: tuple[int, int], members: tuple[int, int]
         assert members[0] + members[1] < 60 or any("more" in line for line in lines)
 
 
+@pytest.mark.parametrize("width", [80, 60, 40, 30])
+def test_a_narrow_screen_has_fewer_columns_and_no_half_numbers(width: int) -> None:
+    """Clock 3,141 cut to ``3…`` would be another clock; who is who, and how far, is said to the end."""
+    seen = view_of(one_version(), [*beats(clocks=(2, 1)), server("server-1", (0, 1, 2, 3), {})])
+    workers = tuple(dataclasses.replace(one, clock=3141) for one in seen.status.workers)
+    lines = drawn(dataclasses.replace(seen, status=dataclasses.replace(seen.status, workers=workers)), width, 30)
+    workers_at, servers_at = (
+        next(n for n, line in enumerate(lines) if line.startswith(f"{of}  ")) for of in ("worker", "server")
+    )
+    assert lines[workers_at].split()[:3] == ["worker", "state", "clock"]
+    assert [line.split()[:3] for line in lines[workers_at + 1 : servers_at - 1]] == [
+        ["worker-1", "live", "3141"],
+        ["worker-2", "live", "3141"],
+    ]
+    assert not any("…" in line for line in lines[workers_at : servers_at + 2])
+
+
 def test_who_needs_looking_at_is_not_what_is_left_out() -> None:
     """Of fifty workers the silent one is shown."""
     seen = view_of(one_version(), beats(clocks=(2, 1)))

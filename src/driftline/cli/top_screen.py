@@ -1,7 +1,7 @@
 """How a frame of ``driftline top`` looks: as much as fits, the most wanted first."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -132,20 +132,34 @@ def _line(words: str, style: str = "") -> Text:
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _table(width: int, head: Sequence[str], rows: Sequence[Sequence[Text]], flexible: Sequence[int]) -> Table:
-    """Return a table of one line a row; what is too wide is taken from the flexible columns, in this order."""
-    widths = [max([cell_len(name), *(row[index].cell_len for row in rows)]) for index, name in enumerate(head)]
-    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+def _table(
+    width: int, head: Sequence[str], rows: Sequence[Sequence[Text]], flexible: Sequence[int], spare: Sequence[int]
+) -> Table:
+    """Return a table of one line a row; what is too wide is taken from the flexible columns, in this order.
+
+    Where that is not enough, whole columns are left out, in the order of ``spare``: half a number says another one.
+    """
+    widths = {index: max([cell_len(name), *(row[index].cell_len for row in rows)]) for index, name in enumerate(head)}
+    for index in spare:
+        if _columns(min(one, LEAST_COLUMN) if at in flexible else one for at, one in widths.items()) <= width:
+            break
+        del widths[index]
     for index in flexible:
-        less = max(0, min(excess, widths[index] - LEAST_COLUMN))
-        widths[index] -= less
-        excess -= less
+        if index in widths:
+            less = _columns(widths.values()) - width
+            widths[index] -= max(0, min(less, widths[index] - LEAST_COLUMN))
     table = Table(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="dim")
-    for name, columns in zip(head, widths, strict=True):
-        table.add_column(name, no_wrap=True, overflow="ellipsis", width=columns)
+    for index, columns in widths.items():
+        table.add_column(head[index], no_wrap=True, overflow="ellipsis", width=columns)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row[index] for index in widths))
     return table
+
+
+def _columns(widths: Iterable[int]) -> int:
+    """Return how many columns of the screen a table takes."""
+    each = list(widths)
+    return sum(each) + len(GAP) * (len(each) - 1)
 
 
 def _shown(rows: Sequence[Row], room: int) -> tuple[Sequence[Row], int]:
@@ -166,7 +180,7 @@ def _workers(seen: TopView, width: int, room: int) -> list[RenderableType]:
     rows, left = _shown(seen.status.workers if len(seen.status.workers) <= room else by_need, room)
     head = ("worker", "state", "clock", "used", "stale", "behind", "waiting", "for")
     cells = [_worker_cells(one, more[one.name]) for one in rows]
-    return ["", _table(width, head, cells, (7, 0)), *_left(left, "worker")]
+    return ["", _table(width, head, cells, (7, 0), (3, 4, 6, 5, 7)), *_left(left, "worker")]
 
 
 def _worker_cells(one: WorkerStatus, row: WorkerRow) -> list[Text]:
@@ -191,7 +205,7 @@ def _servers(seen: TopView, width: int, room: int) -> list[RenderableType]:
     rows, left = _shown(seen.status.servers if len(seen.status.servers) <= room else by_need, room)
     head = ("server", "state", "version", "lag", "shards", "owned")
     cells = [_server_cells(one, seen.lags[one.name]) for one in rows]
-    return ["", _table(width, head, cells, (5, 0)), *_left(left, "server")]
+    return ["", _table(width, head, cells, (5, 0), (5, 4, 2)), *_left(left, "server")]
 
 
 def _server_cells(one: ServerStatus, lag: int) -> list[Text]:
@@ -213,7 +227,7 @@ def _ledger(lines: Sequence[LedgerLine], width: int, room: int) -> list[Renderab
     if not room:
         return []
     cells = [_ledger_cells(line) for line in lines[-room:]]
-    return ["", _table(width, ("ledger", "time", "decision"), cells, (2,))]
+    return ["", _table(width, ("ledger", "time", "decision"), cells, (2,), (1,))]
 
 
 def _ledger_cells(line: LedgerLine) -> list[Text]:
