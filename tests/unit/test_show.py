@@ -12,9 +12,11 @@ from driftline.broker.port import Record
 from driftline.broker.topics import SHARDED, Stream, topic_name
 from driftline.cli.show_tables import lines_of
 from driftline.errors import RunRefused, UsageError
-from driftline.schemas.codec import decode
+from driftline.schemas.codec import decode, encode
 from driftline.schemas.digests import seal
-from driftline.schemas.records import Delta, Publish, Version
+from driftline.schemas.identity import GroupId
+from driftline.schemas.records import Delta, Grant, Lease, Publish, Version
+from driftline.schemas.sample_range import SampleRange
 from driftline.schemas.tensors import encode_fp32
 from driftline.testing.small_model import PARTITIONS, small_run
 from driftline.training.finding import read_difference, read_record, read_story
@@ -309,6 +311,15 @@ def test_a_version_names_who_is_in_it_and_for_how_much(story: Story) -> None:
     text = "\n".join(lines_of(seen))
     assert "the last ones at deltas/0@3, deltas/1@3" in text
     assert json.loads(json.dumps(dataclasses.asdict(seen), allow_nan=False))["metrics"].keys() == {"distance"}
+
+
+def test_samples_are_shown_whole(story: Story) -> None:
+    """A lease that does not say of which samples says nothing."""
+    samples = (SampleRange(epoch=3, start=1244, count=192), SampleRange(epoch=4, start=0, count=96))
+    grants = tuple(Grant(group=GroupId(2, 1), samples=one) for one in samples)
+    text = "\n".join(lines_of(viewed(encode(Lease(term=1, parent=bytes(32), grants=grants)), story, "ledger@3")))
+    assert "epoch 3 start 1244 count 192" in text
+    assert "epoch 4 start 0 count 96" in text
 
 
 def test_version_0_is_that_of_the_runs_start(story: Story) -> None:

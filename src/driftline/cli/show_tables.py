@@ -82,6 +82,8 @@ def _cell(value: Any, *, short: bool = False) -> str:
         return f"{value:.7g}"
     if isinstance(value, list):
         return ", ".join(_cell(one, short=True) for one in value) or NOTHING
+    if isinstance(value, Mapping) and value:
+        return " ".join(f"{name} {_cell(one)}" for name, one in value.items())
     text = NOTHING if value in (None, "", {}) else str(value)
     return printable(f"{text[:SHORT_HEX]}…" if short and len(text) > 2 * SHORT_HEX else text)
 
