@@ -53,8 +53,10 @@ def test_settings_that_cannot_be_are_refused_together(home: House) -> None:
     with pytest.raises(ConfigError) as refused:
         home.optimizer(line(), workers=0, staleness=-1, mode="bsp")
     assert sorted(one.partition(":")[0] for one in refused.value.problems) == ["mode", "staleness", "workers"]
-    with pytest.raises(ConfigError, match="stalenes: there is no such setting"):
+    with pytest.raises(ConfigError, match="stalenes: there is no such setting; did you mean staleness"):
         home.optimizer(line(), stalenes=1)
+    with pytest.raises(ConfigError, match="nesterov: there is no such setting; there are mode, staleness, "):
+        home.optimizer(line(), nesterov=True)
     with pytest.raises(ConfigError, match="epochs: how many samples a script reads is not known here; give samples="):
         home.optimizer(line(), epochs=1)
     with pytest.raises(ConfigError, match=r"^warmup: 5 changes nothing while scripts set the learning rates"):

@@ -1,5 +1,6 @@
 """Finding the settings: options, environment and file put together, for the command line and for Python alike."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def load_run_settings(
     problems = Problems()
     known = by_parameter((*BOUNDS, *RUN))
     for name in said.keys() - known.keys():
-        problems.add(f"{name}: there is no such setting; there are {', '.join(known)}")
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        problems.add(f"{name}: there is no such setting; {hint}")
     options = {name: str(value) for name, value in said.items() if value is not None}
     choice = load(options, environment, file, problems)
     settings = RunWords.of(choice).read(run, problems)
