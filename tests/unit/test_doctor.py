@@ -15,7 +15,7 @@ from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
 from driftline.cli import main
 from driftline.clock import ManualClock
-from driftline.config.administration import ANYBODY, commands, read_principals
+from driftline.config.administration import ANYBODY, commands, heading, read_principals
 from driftline.config.diagnosis import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
 from driftline.config.examining import clock_ahead_s, why_unreachable
 from driftline.config.problems import Problems
@@ -100,6 +100,20 @@ def test_topics_that_do_not_fit_are_a_problem() -> None:
     assert any(one.level == PROBLEM and "kafka-configs.sh" in one.text for one in findings(facts))
 
 
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (5, "5 of 5 topics of run r are there and fit"),
+        (2, "2 of 5 topics of run r are there and fit, the others could be made"),
+    ],
+)
+def test_topics_that_are_there_are_counted(there: int, said: str) -> None:
+    """And others are spoken of only if there are any."""
+    names = [f"topic {spec.name}" for spec in run_topics("r", 4)[:there]]
+    facts = dataclasses.replace(SOUND, run="r", operations=dict.fromkeys(names, frozenset[str]()))
+    assert [one.text for one in findings(facts) if one.subject == "topics"] == [said]
+
+
 @pytest.mark.parametrize("hours", [-5, 0, 7])
 def test_the_clocks_are_compared_by_a_record_and_nothing_stays_behind(hours: int) -> None:
     """Hours ahead, hours behind; the topic of the probe is gone."""
@@ -131,6 +145,8 @@ def test_the_administrators_commands_name_every_topic_and_right_once() -> None:
         for right in rights_of(role, "r"):
             assert right.command(named[role], "kafka:9093") in lines
     assert any("User:READER" in line for line in lines)
+    assert heading(named).endswith("; --principal ROLE=PRINCIPAL says who is READER, OWNER:")
+    assert heading(dict.fromkeys(ROLES, "User:ada")) == "An administrator runs, as far as it is not done yet:"
     assert all(shlex.split(line)[2] == "kafka:9093" for line in lines)
     assert ANYBODY.keys() == set(ROLES)
 

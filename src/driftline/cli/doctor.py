@@ -33,7 +33,7 @@ def doctor(principals: tuple[str, ...], *, as_json: bool, **_settings: object) -
     there is a problem.
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.administration import commands, read_principals  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.administration import commands, heading, read_principals  # noqa: PLC0415 - keeps --help fast
     from driftline.config.diagnosis import PROBLEM, findings  # noqa: PLC0415
     from driftline.config.run import MAX_PARTITIONS  # noqa: PLC0415
 
@@ -57,7 +57,7 @@ def doctor(principals: tuple[str, ...], *, as_json: bool, **_settings: object) -
     else:
         for one in found:
             click.echo(f"{one.level:8} {one.subject}: {one.text}")
-        for line in ["", "An administrator runs:", *to_run] if to_run else []:
+        for line in ["", heading(named), *to_run] if to_run else []:
             click.echo(line)
     problems = sum(one.level == PROBLEM for one in found)
     if problems:

@@ -27,6 +27,13 @@ def read_principals(pairs: Iterable[str], problems: Problems) -> dict[str, str]:
     return named
 
 
+def heading(principals: Mapping[str, str]) -> str:
+    """Return what stands above the commands: what is meant by words in capitals, if there are any."""
+    unnamed = [role for role in ROLES if principals[role] == ANYBODY[role]]
+    meant = "; --principal ROLE=PRINCIPAL says who is " + ", ".join(map(str.upper, unnamed)) if unnamed else ""
+    return f"An administrator runs, as far as it is not done yet{meant}:"
+
+
 def commands(run: str, partitions: int, principals: Mapping[str, str], bootstrap_servers: str) -> list[str]:
     """Return every command: topics first, then the rights of each role."""
     topics = [create_command(spec, bootstrap_servers) for spec in run_topics(run, partitions)]

@@ -7,6 +7,7 @@ from driftline.broker.kafka.membership import Protocol, suited
 from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.survey import Address
 from driftline.broker.topic_check import LEAST_MESSAGE_BYTES, Difference
+from driftline.broker.topics import Stream
 from driftline.config.rights import ROLES, rights_of
 
 OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
@@ -152,7 +153,10 @@ def _about_topics(facts: Facts) -> list[Finding]:
     found += [Finding(NOTE, "topics", problem) for problem in facts.creation_problems.values()]
     there = sum(name.startswith("topic ") for name in facts.operations)
     if not found:
-        found.append(Finding(OK, "topics", f"{there} of run {facts.run} are there and fit, the others could be made"))
+        others = "" if there == len(Stream) else ", the others could be made"
+        found.append(
+            Finding(OK, "topics", f"{there} of {len(Stream)} topics of run {facts.run} are there and fit{others}")
+        )
     return found
 
 
