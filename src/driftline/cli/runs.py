@@ -109,7 +109,7 @@ def _check_settings_are_used(words: Words) -> None:
 
 @runs.command(short_help="End a run at its present version.", epilog="Example: driftline runs stop my-run")
 @click.argument("run", metavar="NAME", required=False, envvar=RUN_NAME.variable)
-@click.option("--reason", default="stopped by command", show_default=True, help="Stands in the ledger, for everybody.")
+@click.option("--reason", default="driftline runs stop", show_default=True, help="Stands in the ledger, for everybody.")
 @connection_options
 @setting(PATIENCE)
 def stop(reason: str, **_settings: object) -> None:
