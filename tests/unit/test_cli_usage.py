@@ -3,11 +3,14 @@
 import itertools
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
 
+from driftline.broker.embedded.status import BrokerStatus
 from driftline.cli import main
+from driftline.config.connection import Connection
 from driftline.config.members import check_member_name, own_name
 from driftline.config.pairs import read_pairs
 from driftline.config.problems import Problems
@@ -129,6 +132,22 @@ def test_reading_a_home_without_a_broker_starts_none(words: list[str], home: str
     assert done.exit_code == 2
     assert "it has no broker yet" in done.stderr
     assert not Path(home).exists()
+
+
+@pytest.mark.parametrize("pid", [None, 7])
+def test_a_command_that_starts_kafka_for_itself_says_how_to_keep_it(
+    pid: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at a run again and again waits for Kafka each time otherwise."""
+    state = "stopped" if pid is None else "ready"
+    status = BrokerStatus(state, NOWHERE, pid, keep=False, aot=False, home=Path("h"), log=Path("log"))
+    idle = SimpleNamespace(status=lambda: status, start=lambda: None, release=lambda: None, bootstrap_servers=NOWHERE)
+    monkeypatch.setattr(Connection, "_embedded", lambda *_: idle)
+    monkeypatch.setattr(Connection, "reach", lambda *_: None)
+    said: list[str] = []
+    with Connection(Path("h")).readable(said.append):
+        pass
+    assert any(line.endswith("driftline broker start --home h") for line in said) == (pid is None)
 
 
 COMMANDS = [["server", "r"], ["status", "r"], ["runs"], ["runs", "delete", "r"], ["train", "digits"]]

@@ -127,12 +127,17 @@ class Connection:
         Raises:
             UsageError: no address is given and this home never had a broker, so there is nothing to read.
         """
-        embedded = self._embedded(report)
-        if self.bootstrap_servers is None and embedded.status().bootstrap_servers is None:
-            raise UsageError(
-                f"there are no runs in {self.home}: it has no broker yet. `driftline train digits` makes a run, "
-                f"--bootstrap-servers names another Kafka, --home another folder"
-            )
+        if self.bootstrap_servers is None:
+            status = self._embedded(report).status()
+            if status.bootstrap_servers is None:
+                raise UsageError(
+                    f"there are no runs in {self.home}: it has no broker yet. `driftline train digits` makes a run, "
+                    f"--bootstrap-servers names another Kafka, --home another folder"
+                )
+            if not status.running:
+                report(
+                    f"Kafka runs for this command only; to keep it running: driftline broker start --home {self.home}"
+                )
         with self.started(report) as reached:
             yield reached
 
