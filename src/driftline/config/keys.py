@@ -101,8 +101,9 @@ SCHEDULE = _key(
 BOUNDS = (
     _key(
         "run", "mode", Kind.TEXT, default="sync", metavar="MODE",
-        help="How drift is bounded: sync (lock-step), ssp (up to --staleness versions), buffered (a version for every "
-        "--buffer contributions), async (a version for each). Unless said: the one that has the bounds that are.",
+        help="How drift is bounded: sync (lock-step), ssp (workers up to --staleness versions ahead), buffered (a "
+        "version for every --buffer contributions), async (a version for each). Unless said: the one that has the "
+        "bounds that are.",
     ),
     _key(
         "run", "staleness", Kind.WHOLE, metavar="S", example="2",
