@@ -28,29 +28,36 @@ def drawn(results: Results) -> str:
     )
 
 
-def _lanes(results: Results) -> Iterator[str]:
+def _scale(results: Results) -> float:
+    """Return the width of a millisecond: the same in both halves, which stand below one axis."""
     last_ms = max(max(times) for times in results.log_ms.values())
+    return SPAN / max(last_ms, *(sum(found.values()) for found in results.computing_ms.values()))
+
+
+def _lanes(results: Results) -> Iterator[str]:
+    scale = _scale(results)
+    last_ms = SPAN / scale
     yield '<text x="10" y="24" font-weight="bold">In the log, ms after the first delta (a dot is a record)</text>'
     bottom = LANES_TOP + LANE * len(RECORDS)
     for tick in range(0, int(last_ms) + 1, _step(last_ms)):
-        x = LEFT + SPAN * tick / last_ms
+        x = LEFT + scale * tick
         yield f'<path d="M{x:.1f},{LANES_TOP - 12}V{bottom - 8}" stroke="#dddddd"/>'
         yield f'<text x="{x:.1f}" y="{bottom + 8}" text-anchor="middle" fill="#555555">{tick}</text>'
     for number, (kind, what) in enumerate(RECORDS.items()):
         y = LANES_TOP + LANE * number
         yield f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{what}</text>'
         for time_ms in results.log_ms[kind]:
-            yield f'<circle cx="{LEFT + SPAN * time_ms / last_ms:.1f}" cy="{y}" r="4" fill="#0072b2" opacity="0.7"/>'
+            yield f'<circle cx="{LEFT + scale * time_ms:.1f}" cy="{y}" r="4" fill="#0072b2" opacity="0.7"/>'
 
 
 def _bars(results: Results) -> Iterator[str]:
-    most_ms = max(sum(found.values()) for found in results.computing_ms.values())
-    yield f'<text x="10" y="{BARS_TOP - 16}" font-weight="bold">Computing for one update, ms of a core</text>'
+    title = "Computing for one update, ms of a core (to the same scale)"
+    yield f'<text x="10" y="{BARS_TOP - 16}" font-weight="bold">{title}</text>'
     for number, process in enumerate(PROCESSES):
         found = results.computing_ms[process]
         y = BARS_TOP + BAR * number
         yield f'<text x="{LEFT - 12}" y="{y + 16}" text-anchor="end">{process}, {sum(found.values()):.0f} ms</text>'
-        yield from _bar(y, found, SPAN / most_ms)
+        yield from _bar(y, found, _scale(results))
 
 
 def _bar(y: int, found: Mapping[str, float], scale: float) -> Iterator[str]:

@@ -52,6 +52,17 @@ def test_the_drawing_is_what_the_results_make_of_it(results: Results) -> None:
     assert len(dots) == sum(len(times) for times in results.log_ms.values())
 
 
+def test_bars_and_dots_are_drawn_to_one_scale(results: Results) -> None:
+    """Both are milliseconds and stand below one another: who reads a bar at the axis above reads the right number."""
+    drawing = ET.fromstring(chart.drawn(results))  # noqa: S314 - ours
+    dots = [float(dot.get("cx", "0")) for dot in drawing.iter("{http://www.w3.org/2000/svg}circle")]
+    of_a_ms = (max(dots) - chart.LEFT) / max(max(times) for times in results.log_ms.values())
+    bars = [bar for bar in drawing.iter("{http://www.w3.org/2000/svg}rect") if bar.get("height") == "24"]
+    longest = max(float(bar.get("x", "0")) + float(bar.get("width", "0")) for bar in bars)
+    most_ms = max(sum(found.values()) for found in results.computing_ms.values())
+    assert longest == pytest.approx(chart.LEFT + of_a_ms * most_ms, abs=0.5)
+
+
 def test_the_results_are_of_whole_updates(results: Results) -> None:
     """Every shard went there and came back, after what it follows from."""
     log = results.log_ms
