@@ -81,6 +81,24 @@ def test_without_a_terminal_there_are_plain_lines_and_few_of_them(monkeypatch: p
     assert "\x1b" not in stream.getvalue()
 
 
+def test_on_a_terminal_a_long_phase_counts_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each phase its own; a line that stands still looks like a hang."""
+    monkeypatch.setenv("COLUMNS", "80")
+    now_s = 100.0
+    monkeypatch.setattr("driftline.cli.progress.time.monotonic", lambda: now_s)
+    stream = Terminal()
+    line = ProgressLine(stream)
+    for phase, takes_s in (("starting", 9), ("waiting for 3 workers to be ready", 3), ("", 5), ("ended", 4)):
+        for _ in range(takes_s):
+            line.show(Progress(run="r", phase=phase, version=0, steps=0))
+            now_s += 1.0
+    shown = [one.strip() for one in stream.getvalue().split("\r\x1b[K")]
+    assert shown[1:4] == ["r  starting", "r  starting", "r  starting  2 s"]
+    assert "r  starting  8 s" in shown
+    assert "r  waiting for 3 workers to be ready  2 s" in shown
+    assert set(shown[-9:]) == {"r", "r  ended"}
+
+
 def test_on_a_terminal_one_line_changes_and_what_is_said_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """It never wraps nor ends within a word, and it is taken away at the end."""
     monkeypatch.setenv("COLUMNS", "30")

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 REFRESH_S = 0.1
 PLAIN_S = 2.0
+LONG_S = 2.0
+"""A phase that takes longer than that says for how long it has: a line that stands still looks like a hang."""
+
 _GAP = "  "
 _ERASE = "\r\x1b[K"
 
@@ -66,16 +69,22 @@ class ProgressLine:
         self._updates_in_place = self._stream.isatty()
         self._next_s = 0.0
         self._shown = ""
+        self._phase, self._phase_since_s = "", 0.0
 
     def show(self, seen: "Progress") -> None:
         """Show it, if it is time."""
         now_s = time.monotonic()
+        if seen.phase != self._phase:
+            self._phase, self._phase_since_s = seen.phase, now_s
         if now_s < self._next_s and seen.phase != "ended":
             return
         self._next_s = now_s + (REFRESH_S if self._updates_in_place else PLAIN_S)
         words = progress_words(seen)
         line = _GAP.join(words)
         if self._updates_in_place:
+            phase_s = now_s - self._phase_since_s
+            if seen.phase and seen.phase != "ended" and phase_s >= LONG_S:
+                words.insert(words.index(seen.phase, 1) + 1, f"{phase_s:.0f} s")
             self._write(f"{_ERASE}{_fitted(words, shutil.get_terminal_size().columns - 1)}")
         elif line != self._shown:
             self._write(f"{line}\n")
