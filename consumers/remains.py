@@ -9,14 +9,14 @@ from driftline.broker.port import Admin, Broker
 from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.birth import read_birth
 from driftline.consumers.known_ends import WAY_OUT
-from driftline.errors import RunRefused
+from driftline.errors import RunRefused, TopicMissing
 
 
 def check_ledger_kept(broker: Broker, run: str) -> None:
     """Return if a run has begun, or if nothing was written that only a run which has begun writes.
 
     Args:
-        broker: where the run's topics are; all of them exist.
+        broker: where the run's topics are. One that was made a moment ago need not have reached every node yet.
         run: the run's name.
 
     Raises:
@@ -39,7 +39,11 @@ def _written(admin: Admin, run: str) -> str:
     """Say where there are records of a run that has begun; empty if nowhere. Proposals write neither of these."""
     for stream in (Stream.PARAMETERS, Stream.DELTAS):
         topic = topic_name(run, stream)
-        for partition, bounds in sorted(admin.bounds(topic).items()):
+        try:
+            found = admin.bounds(topic)
+        except TopicMissing:  # this node does not know it yet: it was made a moment ago, so nothing is left in it
+            continue
+        for partition, bounds in sorted(found.items()):
             if bounds.end > 0:
                 return f"{topic} partition {partition} was written up to offset {bounds.end}"
     return ""

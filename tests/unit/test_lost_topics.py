@@ -87,6 +87,16 @@ def test_a_ledger_that_lost_its_beginning_alone_is_not_taken_for_a_new_one_eithe
         check_ledger_kept(broker, RUN)
 
 
+def test_a_topic_that_was_made_a_moment_ago_and_has_not_reached_every_node_holds_nothing() -> None:
+    """Who asks such a node begins the run; what another topic holds is found all the same."""
+    broker = MemoryBroker()
+    broker.admin().create([spec for spec in run_topics(RUN, PARTITIONS) if not spec.name.endswith("parameters")])
+    check_ledger_kept(broker, RUN)
+    broker.log.append(topic_name(RUN, Stream.DELTAS), 1, b"left")
+    with pytest.raises(RunRefused, match=r"deltas partition 1 was written up to offset 1, but its ledger"):
+        check_ledger_kept(broker, RUN)
+
+
 def test_a_run_that_goes_on_and_one_that_was_only_proposed_are_let_pass() -> None:
     broker = stopped()
     check_ledger_kept(broker, RUN)
