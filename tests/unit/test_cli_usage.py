@@ -123,6 +123,17 @@ def test_a_role_without_a_broker_says_how_to_start_one(role: str, home: str) -> 
     assert done.exit_code == 2
     assert "driftline broker start" in done.stderr
     assert "--bootstrap-servers" in done.stderr
+    assert f"{home} has no broker yet" in done.stderr
+
+
+def test_a_role_in_another_directory_than_the_broker_reads_which_one_it_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default home is relative: whoever reads its name alone starts a second Kafka, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    done = run("server", "r")
+    assert f"{tmp_path / '.driftline'} has no broker yet" in done.stderr
+    assert "name the --home (DRIFTLINE_HOME) of another" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["status", "r"], ["runs"], ["runs", "list"], ["runs", "delete", "r"]])

@@ -99,11 +99,20 @@ class Connection:
         Raises:
             UsageError: no address is given and the broker of this home does not run.
         """
-        if self.bootstrap_servers is None and not self._embedded(_quiet).status().running:
-            raise UsageError(
-                f"no Kafka: no --bootstrap-servers are given (nor DRIFTLINE_BOOTSTRAP_SERVERS), and the broker of "
-                f"{self.home} is not running; start it with: driftline broker start --home {self.home}"
+        if self.bootstrap_servers is not None:
+            return
+        status = self._embedded(_quiet).status()
+        if status.running:
+            return
+        start = f"driftline broker start --home {self.home}"
+        if status.bootstrap_servers is None:  # as in another directory than the one that it was started in
+            home = self.home.absolute()
+            problem = (
+                f"{home} has no broker yet; start one with: {start}, or name the --home (DRIFTLINE_HOME) of another"
             )
+        else:
+            problem = f"the broker of {self.home} is not running; start it with: {start}"
+        raise UsageError(f"no Kafka: no --bootstrap-servers are given (nor DRIFTLINE_BOOTSTRAP_SERVERS), and {problem}")
 
     @contextmanager
     def running(self) -> Iterator[Reached]:
