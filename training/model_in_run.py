@@ -9,7 +9,7 @@ from torch import nn
 
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
-from driftline.errors import UsageError
+from driftline.errors import RunEnded, UsageError
 from driftline.producers.deltas import Gradient
 from driftline.schemas.layout import Layout
 from driftline.schemas.run_config import RunConfig
@@ -23,6 +23,9 @@ from driftline.training.participation import Participation
 
 LOST = "its samples are no longer leased to this worker, which was removed meanwhile"
 NO_SAMPLES = "no samples are left for this worker"
+
+EMPTY_PASSES = 1_000
+"""That may be begun behind the run's end: a loop over numbered epochs comes to its end, an endless one never does."""
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ class ModelInRun:
         self._base: Model | None = None
         self._rates: Rates | None = None
         self._drawing: Drawing | None = None
+        self._empty_passes = 0
         self._warned = False
 
     @property
@@ -133,11 +137,27 @@ class ModelInRun:
         self._drawing = Drawing(size)
 
     def begin_pass(self) -> None:
-        """Begin to draw the samples of the oldest epoch of which there is something to read."""
+        """Begin to draw the samples of the oldest epoch of which there is something to read.
+
+        Raises:
+            RunEnded: the run is over, and `EMPTY_PASSES` were begun since.
+            Whatever `Participation.next_model` raises.
+        """
+        if self.over:
+            self._begin_empty_pass()
+            return
         burned = self._known_drawing().begin()
         if burned and still_leased(burned, self._member.samples()):
             log.warning("%d samples are burned: %s", count(burned), DROPPED)
             self._spend_without(DROPPED, burned)
+
+    def _begin_empty_pass(self) -> None:
+        """Let a loop that does not ask `done` come to its end, but not go on for ever."""
+        if not self._empty_passes:
+            log.warning("there is nothing more to read: %s", self.over)
+        self._empty_passes += 1
+        if self._empty_passes > EMPTY_PASSES:
+            raise RunEnded(f"{EMPTY_PASSES:,} iterations have begun and found nothing: {self.over}")
 
     def draw(self) -> Place | None:
         """Draw the next sample: its epoch and its place in that; None when this pass is over.

@@ -40,7 +40,7 @@ SETTLE_S = 10.0
 """Seconds that `close` waits for the ledger to decide on what is under way."""
 
 EXIT_SETTLE_S = 1.0
-"""The same at the end of the process."""
+"""The same at the end of the process, and where an error or an interrupt ends a ``with`` block."""
 
 
 class ScriptOptimizer(optim.Optimizer):
@@ -256,7 +256,8 @@ class ScriptOptimizer(optim.Optimizer):
         The model keeps the version that it has; others go on without this worker.
 
         Args:
-            timeout: seconds to wait for the ledger to decide on contributions under way.
+            timeout: seconds to wait for the ledger to decide on contributions under way; after SIGTERM it is one at
+                most, as there is more to do before the process ends.
 
         Returns:
             How many records Kafka has not acknowledged; they are said in the log, too.
@@ -267,7 +268,7 @@ class ScriptOptimizer(optim.Optimizer):
             return 0
         _remove(self._hooks)
         _, _, (member, using, pid, _), _ = taken
-        return leave(member, using, pid, timeout)
+        return leave(member, using, pid, min(timeout, EXIT_SETTLE_S) if TERMINATION.is_asked else timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -275,7 +276,7 @@ class ScriptOptimizer(optim.Optimizer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close(SETTLE_S if error is None else EXIT_SETTLE_S)
 
     # -- what a Sampler asks -----------------------------------------------------------------------------------------
 
@@ -289,10 +290,8 @@ class ScriptOptimizer(optim.Optimizer):
         self._usable(or_over=True).read_in_steps_of(samples)
 
     def begin_pass(self) -> None:
-        """See `ModelInRun.begin_pass`; nothing if the run is over."""
-        in_run = self._usable(or_over=True)
-        if not in_run.over:
-            in_run.begin_pass()
+        """See `ModelInRun.begin_pass`."""
+        self._usable(or_over=True).begin_pass()
 
     def draw(self) -> Place | None:
         """See `ModelInRun.draw`; None if the run is over."""

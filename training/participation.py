@@ -91,6 +91,7 @@ class Participation:
         self._stop = threading.Event()
         self._waiting = WaitShare()
         self._knew_run = False
+        self._undecided = 0
         self._session, self._running = self._begin(gives_way=False)
 
     def _begin(self, *, gives_way: bool) -> tuple[WorkerSession, Running]:
@@ -226,17 +227,20 @@ class Participation:
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
-    def close(self, settle_s: float) -> Left:
-        """Leave the run; wait up to ``settle_s`` seconds for what is under way to be decided on. Idempotent."""
-        unsettled = 0
-        if self._running.finished is None and not self._stop.is_set():
-            self._stop.set()
-            unsettled = self._settle(settle_s)
-        self._close_running()
-        return Left(self._running.undelivered, unsettled)
+    def close(self, settle_s: float) -> None:
+        """Leave the run; wait up to ``settle_s`` seconds for what is under way to be decided on. Idempotent.
 
-    def _settle(self, settle_s: float) -> int:
-        """Wait for decisions, then say goodbye; return how many are missing."""
+        Whoever interrupts the wait ends it; the goodbye is said and what is under way is flushed all the same.
+        """
+        try:
+            if self._running.finished is None and not self._stop.is_set():
+                self._stop.set()
+                self._settle(settle_s)
+        finally:
+            self._close_running()
+
+    def _settle(self, settle_s: float) -> None:
+        """Wait for decisions, say goodbye however the wait ends, and note how many are missing."""
         try:
             self._running.asking(
                 lambda: None if self._count_unsettled() else True,
@@ -244,12 +248,24 @@ class Participation:
                 timeout_s=settle_s,
                 whom=lambda: "the ledger to decide on what is under way",
             )
-            self._running.telling(lambda: self._session.leave("closed by the script"))
+            self._say_goodbye()
         except WaitTimeout:
-            self._running.telling(lambda: self._session.leave("closed by the script"))
+            self._say_goodbye()
         except DriftlineError as error:  # Kafka is gone: then nobody hears a goodbye
             log.warning("%s", error)
-        return self.unsettled
+        except BaseException:  # Ctrl-C, or SIGTERM
+            self._say_goodbye()
+            raise
+        finally:
+            self._undecided = self.unsettled
+
+    def _say_goodbye(self) -> None:
+        self._running.telling(lambda: self._session.leave("closed by the script"))
+
+    @property
+    def left(self) -> Left:
+        """What is left behind, once this is closed."""
+        return Left(self._running.undelivered, self._undecided)
 
     def _close_running(self) -> None:
         self._running.close()
@@ -267,9 +283,10 @@ def leave(member: Participation, using: ExitStack, pid: int, settle_s: float) ->
     if os.getpid() != pid:
         return 0
     try:
-        left = member.close(settle_s)
+        member.close(settle_s)
     finally:
         using.close()
-    if str(left):
-        log.error("worker %s leaves with %s", member.worker, left)
+        left = member.left
+        if str(left):
+            log.error("worker %s leaves with %s", member.worker, left)
     return left.undelivered

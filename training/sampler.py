@@ -51,6 +51,7 @@ class Sampler(TorchSampler[int]):
         Raises:
             UsageError: the optimizer is closed; or the loader draws further ahead than this worker is leased.
             WaitTimeout: nothing to read, and the others did not end, within the time.
+            RunEnded: the loop has no end: 1,000 iterations have begun behind that of the run, and each was empty.
         """
         self._optimizer.begin_pass()
         while (place := self._optimizer.draw()) is not None:

@@ -35,6 +35,11 @@ class Termination:
         self._users = 0
         self._is_asked = False
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether SIGTERM has come."""
+        return self._is_asked
+
     def hold(self) -> None:
         """Handle SIGTERM from now on, unless the script does so itself, or this is not its main thread."""
         if threading.current_thread() is not threading.main_thread():

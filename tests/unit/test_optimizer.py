@@ -5,6 +5,7 @@ import copy
 import gc
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -14,11 +15,16 @@ from torch import optim
 
 import driftline
 from driftline.broker.memory import MemoryBroker
+from driftline.broker.topics import Stream, topic_name
 from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError, WaitTimeout
+from driftline.schemas.codec import decode
+from driftline.schemas.records import Leave
 from driftline.training.commanding import stop_run
 from driftline.training.model_layout import describe, flatten_parameters
 from driftline.training.participation import Left
-from tests.unit.scripted import House, house, line, loss_of, step, together
+from driftline.training.reading import until_end
+from driftline.training.termination import Termination
+from tests.unit.scripted import RUN, House, house, line, loss_of, step, together
 
 
 @pytest.fixture
@@ -237,6 +243,56 @@ def test_an_interrupt_ends_a_wait(home: House) -> None:
         step(model, opt)
         assert opt.version == 1
     other.join(60)
+
+
+def goodbyes(home: House) -> list[str]:
+    """Return which workers have said goodbye, in order."""
+    events = (decode(one.value) for one in until_end(home.broker, topic_name(RUN, Stream.EVENTS), 0, 0, None))
+    return [event.worker for event in events if isinstance(event, Leave)]
+
+
+def test_an_interrupted_close_says_goodbye(home: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever does not want to wait any longer still leaves, and is told with what."""
+    model = line()
+    opt = home.optimizer(model, mode="async")
+    home.close()
+    step(model, opt)
+    threading.Timer(0.5, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        opt.close()
+    assert goodbyes(home) == ["ada"]
+    assert "worker ada leaves with 1 contributions that the ledger has not decided on" in caplog.text
+
+
+def test_an_error_ends_a_with_block_without_a_long_wait(home: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Ctrl-C does, too: what is under way may depend on somebody who is not there."""
+    caplog.set_level("INFO")
+    model = line()
+    with pytest.raises(KeyboardInterrupt), home.optimizer(model, mode="async") as opt:  # noqa: PT012 - as scripts do
+        home.close()
+        step(model, opt)
+        raise KeyboardInterrupt
+    assert goodbyes(home) == ["ada"]
+    assert "waiting for the ledger to decide" not in caplog.text
+
+
+def test_sigterm_leaves_a_close_no_long_wait(
+    home: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the process would be ended in the middle of it, and say no goodbye."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr("driftline.training.optimizer.TERMINATION", Termination(within_s=1000))
+    model = line()
+    opt = home.optimizer(model, mode="async")
+    home.close()
+    try:
+        with pytest.raises(SystemExit):  # noqa: PT012 - as scripts do
+            step(model, opt)
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        opt.close()
+    assert goodbyes(home) == ["ada"]
+    assert "waiting for the ledger to decide" not in caplog.text
 
 
 # -- other processes and other objects -------------------------------------------------------------------------------

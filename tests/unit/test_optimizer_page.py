@@ -53,6 +53,7 @@ HELD_BY = {
     "a wait that takes longer": "test_a_wait_names_whom_it_is_for_and_the_next_step_goes_on",
     "`pull()` between": "test_pull_between_backward_and_step_is_refused",
     "the run's end": "test_a_run_with_an_end",
+    "a loop over a `driftline.Sampler` that never asks": "test_a_loop_that_does_not_ask_whether_the_run_has_ended",
     "SIGTERM": "test_a_script_that_is_killed_comes_back_as_the_same_worker",
     "local steps, timed clocks": "test_settings_that_cannot_be_are_refused_together",
 }

@@ -1,5 +1,6 @@
 """`driftline.Sampler` with torch's own DataLoader: what the ledger says was used is what was trained on."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -246,6 +247,21 @@ def test_a_run_that_ends_in_the_middle_of_a_pass_ends_the_pass(home: House, load
         with pytest.raises(RunEnded, match="reached version 3"):
             opt.step()
     assert used(home.ledger()) == {"ada": script.steps[:3]}
+
+
+def test_a_loop_that_does_not_ask_whether_the_run_has_ended(home: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Over numbered epochs it comes to its end, with one warning; an endless one gets an error, and does not spin."""
+    script = Script(home, settings={"epochs": 1})
+    model = line()
+    with script.open(model) as opt:
+        loader = script.load(opt)
+        for _ in range(100):
+            list(script.once(model, opt, loader))
+        assert caplog.text.count("there is nothing more to read: the run has ended") == 1
+        endless = (list(script.once(model, opt, loader)) for _ in itertools.count())
+        with pytest.raises(RunEnded, match=r"found nothing: the run has ended .* when opt\.done is true"):
+            list(endless)
+    assert used(home.ledger()) == {"ada": script.steps}
 
 
 def test_a_step_whose_gradients_are_not_finite_burns_its_samples(home: House) -> None:
