@@ -128,7 +128,18 @@ def test_a_run_that_nobody_accepted_yet_is_empty_and_has_every_field() -> None:
     seen = status_of(Ledger())
     assert (seen.state, seen.uuid, seen.version, seen.workers) == ("empty", None, 0, ())
     assert seen.to_dict().keys() >= FIELDS
-    assert status_lines(seen)
+    assert (
+        status_lines(seen)[2]
+        == f"state       empty: not begun; that takes a worker, and a server: driftline server {seen.run}"
+    )
+
+
+def test_a_run_that_waits_for_its_workers_names_where_one_sees_who_is_here() -> None:
+    """They are no members yet, so the table has none of them."""
+    seen = dataclasses.replace(status_of(Ledger()), state="waiting")
+    assert status_lines(seen)[2].endswith(
+        f"waiting for its first workers; who is here already: driftline top {seen.run}"
+    )
 
 
 def test_the_table_for_people_names_everything(seen: RunStatus) -> None:

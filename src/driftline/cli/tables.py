@@ -20,7 +20,7 @@ def status_lines(seen: "RunStatus") -> list[str]:
     facts = [
         ("run", seen.run),
         ("uuid", seen.uuid or NOTHING),
-        ("state", seen.state + ("" if seen.ended is None else f": {seen.ended.failure or seen.ended.reason}")),
+        ("state", _state(seen)),
         ("version", f"{seen.version}" + ("" if seen.steps is None else f" of {seen.steps}")),
         ("metrics", _metrics(seen)),
         ("loss", NOTHING if seen.loss is None else f"{seen.loss:.4f} (training batches)"),
@@ -34,6 +34,17 @@ def status_lines(seen: "RunStatus") -> list[str]:
         ("kept", NOTHING if seen.kept_bytes is None else f"{seen.kept_bytes / 1e6:.1f} MB of gradients, a copy"),
     ]
     return [*table(facts), *worker_lines(seen.workers), *server_lines(seen.servers)]
+
+
+def _state(seen: "RunStatus") -> str:
+    """Say where the run stands, and of one that does not begin what it waits for."""
+    if seen.ended is not None:
+        return f"{seen.state}: {seen.ended.failure or seen.ended.reason}"
+    hints = {
+        "empty": f": not begun; that takes a worker, and a server: driftline server {seen.run}",
+        "waiting": f" for its first workers; who is here already: driftline top {seen.run}",
+    }
+    return seen.state + hints.get(seen.state, "")
 
 
 def run_facts(seen: "RunStatus") -> list[tuple[str, str]]:
