@@ -93,14 +93,20 @@ def parse_script(text: str) -> tuple[Fault, ...]:
     Raises:
         ConfigError: lists everything that is wrong, of every fault.
     """
+    faults, problems = read_script(text)
+    if problems:
+        raise ConfigError(problems)
+    return faults
+
+
+def read_script(text: str) -> tuple[tuple[Fault, ...], list[str]]:
+    """Read a script as `parse_script` does; return those of its faults that are understood, and what is wrong."""
     problems: list[str] = []
     parts = [part.strip() for part in re.split(r"[,\n]", text)]
     faults = [_fault(part, problems) for part in parts if part]
     if not faults:
         problems.append(f"there is no fault in it; {_SHAPE}")
-    if problems:
-        raise ConfigError(problems)
-    return tuple(sorted((one for one in faults if one is not None), key=lambda one: one.version))
+    return tuple(sorted((one for one in faults if one is not None), key=lambda one: one.version)), problems
 
 
 def _fault(text: str, problems: list[str]) -> Fault | None:

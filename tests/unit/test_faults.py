@@ -151,6 +151,7 @@ def test_the_command_line_says_what_is_wrong_with_a_script_beside_everything_els
     assert refused.exit_code == 2
     assert "zero workers compute nothing" in refused.output
     assert "--chaos: 'kil it@7': 'kil' is no action; did you mean kill?" in refused.output
+    assert "--chaos: 'kill leader@6': no broker is started here" in refused.output
     words[3] = "3"
     words[5] = script.removesuffix(", kil it@7")
     refused = CliRunner().invoke(main, [*words, "--home", str(home)])

@@ -7,7 +7,7 @@ from driftline.broker.kafka import KafkaBroker
 from driftline.config.connection import Connection
 from driftline.config.problems import Problems
 from driftline.training.chaos_nodes import Nodes
-from driftline.training.faults import Fault, parse_script, target_problems
+from driftline.training.faults import Fault, read_script, target_problems
 from driftline.training.naming import unused_names
 from driftline.training.run_settings import RunSettings
 
@@ -20,10 +20,9 @@ def read_faults(
     """Read the script of ``driftline train``; what cannot happen in the run that was asked for is a problem."""
     if script is None:
         return ()
-    read = Problems()
-    nothing: tuple[Fault, ...] = ()
-    faults = read.attempt(lambda: parse_script(script), nothing)
-    nodes = _nodes(connection, faults, read)
+    faults, misread = read_script(script)
+    away = Problems()
+    nodes = _nodes(connection, faults, away)
     found = target_problems(
         faults,
         servers=unused_names("server", servers, ()),
@@ -31,7 +30,7 @@ def read_faults(
         nodes=nodes,
         last=settings.steps,
     )
-    for problem in [*read.found, *found]:
+    for problem in [*misread, *away.found, *found]:
         problems.add(f"{OPTION}: {problem}")
     return faults
 
