@@ -97,6 +97,13 @@ def test_a_topic_that_was_made_a_moment_ago_and_has_not_reached_every_node_holds
         check_ledger_kept(broker, RUN)
 
 
+def test_a_server_that_finds_the_beginning_of_the_ledger_deleted_says_what_can_be_done() -> None:
+    broker = stopped()
+    broker.trim(topic_name(RUN, Stream.LEDGER), 0, 3)
+    with pytest.raises(BrokerError, match=rf"{topic_name(RUN, Stream.LEDGER)}\[0\] has no offset 0.*another name"):
+        serve(broker, RUN, "new", stop=threading.Event())
+
+
 def test_a_run_that_goes_on_and_one_that_was_only_proposed_are_let_pass() -> None:
     broker = stopped()
     check_ledger_kept(broker, RUN)
