@@ -145,13 +145,11 @@ def _train(
 ) -> "tuple[RunStatus, float, Sequence[Disturbance]]":
     from driftline.config.chaos import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
     from driftline.config.place import run_folder  # noqa: PLC0415 - ditto
-    from driftline.training.disk_use import kept_deltas  # noqa: PLC0415
     from driftline.training.disk_watch import DiskWatch  # noqa: PLC0415
     from driftline.training.launcher import Launcher  # noqa: PLC0415
     from driftline.training.naming import unused_names  # noqa: PLC0415
     from driftline.training.plan import Plan  # noqa: PLC0415
-    from driftline.training.reading import read_recent_events, training_seconds  # noqa: PLC0415
-    from driftline.training.status import build_status  # noqa: PLC0415
+    from driftline.training.summing_up import sum_up  # noqa: PLC0415
 
     home = request.connection.home
     with _chosen_run(request, kafka, line) as (settings, existing):
@@ -177,10 +175,7 @@ def _train(
             disk=DiskWatch(home if request.connection.bootstrap_servers is None else None),
         )  # fmt: skip
         state = launcher.run()
-        live = read_recent_events(kafka.broker, settings.run, state)
-        seconds = training_seconds(kafka.broker, settings.run, state)
-        kept = kept_deltas(kafka.broker, settings.run, state.layout)
-        return build_status(settings.run, state, live, kept), seconds, launcher.disturbances
+        return *sum_up(kafka.broker, settings.run, state), launcher.disturbances
 
 
 def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None:

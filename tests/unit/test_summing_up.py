@@ -1,0 +1,26 @@
+"""What `driftline train` says of a run that is over."""
+
+import pytest
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.topics import Stream, topic_name
+from driftline.errors import RunError
+from driftline.testing.in_process import run_in_process
+from driftline.training.reading import read_ledger
+from driftline.training.summing_up import sum_up
+from tests.unit.verifiable import compute, offer
+
+RUN = "over"
+
+
+@pytest.mark.parametrize("stream", [Stream.EVENTS, Stream.LEDGER])
+def test_a_run_that_is_deleted_when_it_is_over_is_said_to_be_both(stream: Stream) -> None:
+    """Somebody else ran `driftline runs delete`: how the run ended is said, and why there is nothing more to say."""
+    broker = MemoryBroker()
+    run_in_process(broker, offer(RUN, 1, 3), ["ada"], compute)
+    state = read_ledger(broker, RUN)
+    status, _ = sum_up(broker, RUN, state)
+    assert status.version == 3
+    broker.log.delete(topic_name(RUN, stream))
+    with pytest.raises(RunError, match=r"run 'over' ended at version 3 \(reached version 3\).*topics are gone.*over\."):
+        sum_up(broker, RUN, state)
