@@ -36,14 +36,15 @@ LOOPS = (adam_loop, adagrad_loop, momentum_loop, sgd_loop)
 INTERPRETED = Engine("interpreted", "", partial(bind_to, {loop: loop for loop in LOOPS}))
 
 
-def engines() -> list[Engine]:
-    """Return every way to compute that is installed."""
-    found = [choose_engine("numpy"), INTERPRETED]
-    try:
-        import numba  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        return found
-    return [*found, choose_engine("numba")]
+@pytest.fixture(params=["numpy", "interpreted", "numba"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Give every way to compute that is installed.
+
+    Not before a test needs it: a rule that was changed is refused here, and the others shall fail and not be left out.
+    """
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    return INTERPRETED if request.param == "interpreted" else choose_engine(request.param)
 
 
 def shard(rule: str = "adamw", engine: Engine | None = None) -> Shard:
@@ -63,7 +64,6 @@ def buffers_of(one: Shard) -> bytes:
     return one.masters[4:7].tobytes() + one.masters[9:].tobytes()
 
 
-@pytest.mark.parametrize("engine", engines(), ids=lambda engine: engine.name)
 @pytest.mark.parametrize("rule", RULES_UNDER_TEST)
 def test_buffers_are_those_of_one_contribution_to_the_bit(rule: str, engine: Engine) -> None:
     """Whatever their bytes mean, in every rule, and whoever computes it."""
