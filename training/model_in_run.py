@@ -136,6 +136,11 @@ class ModelInRun:
         """Let steps use up so many leased samples each, of those that are drawn from now on."""
         self._drawing = Drawing(size)
 
+    @property
+    def has_drawn(self) -> bool:
+        """Whether samples are drawn that no step was made on."""
+        return self._drawing is not None and self._drawing.waiting > 0
+
     def begin_pass(self) -> None:
         """Begin to draw the samples of the oldest epoch of which there is something to read.
 
@@ -194,7 +199,7 @@ class ModelInRun:
 
     def drops_read_ahead(self) -> bool:
         """Whether a step behind the run's end is one that its loader had read ahead; what it was made of is dropped."""
-        if self._drawing is None or not self._drawing.waiting:
+        if self._drawing is None or not self.has_drawn:
             return False
         log.info("samples that the loader had read ahead are dropped: %s", self.over)
         self._drawing.take()

@@ -26,7 +26,14 @@ from driftline.training import optimizer_registry as registry
 from driftline.training.drawing import Place
 from driftline.training.model_in_run import ModelInRun
 from driftline.training.model_tensors import named_tensors
-from driftline.training.optimizer_gradient import Said, loss_of_closure, read_loss, read_weight, watch_gradients
+from driftline.training.optimizer_gradient import (
+    Said,
+    first_gradient,
+    loss_of_closure,
+    read_loss,
+    read_weight,
+    watch_gradients,
+)
 from driftline.training.optimizer_offer import Offers, check_arguments
 from driftline.training.optimizer_state import KEY, check_state
 from driftline.training.participation import Participation, leave
@@ -41,6 +48,12 @@ SETTLE_S = 10.0
 
 EXIT_SETTLE_S = 1.0
 """The same at the end of the process, and where an error or an interrupt ends a ``with`` block."""
+
+
+LEFT_OVER = (
+    "gradients of an earlier iteration over the Sampler went into this step, too, and their samples count as not used: "
+    "they are read again, or burned; make a step of what is left at the end of an iteration, or call zero_grad() there"
+)
 
 
 class ScriptOptimizer(optim.Optimizer):
@@ -96,6 +109,7 @@ class ScriptOptimizer(optim.Optimizer):
         self.place, self.fingerprint = place, offers.fingerprint
         self._model, self._pid = model, os.getpid()
         self._touched = False
+        self._left_over: torch.Tensor | None = None
         claim = claim_name(place, worker)
         self.worker = claim.name
         self._using = using or ExitStack()
@@ -177,13 +191,14 @@ class ScriptOptimizer(optim.Optimizer):
             cursor=in_run.steps + 1,
         )
         self._touched = False
+        self._warn_of_what_was_left_over()
         in_run.contribute(said, self._overflow())
         in_run.advance()
         return found
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
         """See torch."""
-        self._touched = False
+        self._touched, self._left_over = False, None
         super().zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -290,8 +305,11 @@ class ScriptOptimizer(optim.Optimizer):
         self._usable(or_over=True).read_in_steps_of(samples)
 
     def begin_pass(self) -> None:
-        """See `ModelInRun.begin_pass`."""
-        self._usable(or_over=True).begin_pass()
+        """See `ModelInRun.begin_pass`; notes whether gradients are there of samples that no step has used up."""
+        in_run = self._usable(or_over=True)
+        if self._touched and in_run.has_drawn:
+            self._left_over = first_gradient(self._model)
+        in_run.begin_pass()
 
     def draw(self) -> Place | None:
         """See `ModelInRun.draw`; None if the run is over."""
@@ -333,6 +351,12 @@ class ScriptOptimizer(optim.Optimizer):
                 f"this Optimizer of {self.place} is closed; if a notebook's cell was run again, use the new one"
             )
         return in_run
+
+    def _warn_of_what_was_left_over(self) -> None:
+        """Gradients that were set to None meanwhile are others, even if it was the model that did so."""
+        if self._left_over is not None and self._left_over is first_gradient(self._model):
+            log.warning("%s", LEFT_OVER)
+        self._left_over = None
 
     def _overflow(self) -> str:
         found = getattr(self, "found_inf", None)

@@ -122,6 +122,11 @@ def loss_of_closure(found: Any) -> float:
     return float(found) if isinstance(found, int | float) else math.nan
 
 
+def first_gradient(model: nn.Module) -> torch.Tensor | None:
+    """Return the gradient of the first parameter that has one."""
+    return next((one.grad for one in model.parameters() if one.grad is not None), None)
+
+
 def watch_gradients(model: nn.Module, owner: Callable[[], Touched | None]) -> list[Any]:
     """Tell ``owner`` of every gradient, and refuse sparse ones in the backward pass that makes them.
 

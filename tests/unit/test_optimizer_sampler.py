@@ -147,6 +147,27 @@ def test_sampler_with_accumulation(home: House) -> None:
     assert used(home.ledger()) == {"ada": script.steps}
 
 
+@pytest.mark.parametrize("way_out", ["", "optimizer", "model"])
+def test_gradients_of_an_earlier_iteration_are_noticed(
+    home: House, way_out: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step of several batches that was left without its last ones: their samples come again, so would gradients."""
+    model = line()
+    with Script(home).open(model) as opt:
+        loader = Script(home, accumulate=2).load(opt)
+        for _ in range(2):
+            for inputs, heights, _ in itertools.islice(loader, 3):
+                nn.functional.mse_loss(model(inputs), heights).backward()  # type: ignore[no-untyped-call]
+            if way_out == "optimizer":
+                opt.zero_grad()
+            elif way_out == "model":
+                model.zero_grad()
+        for inputs, heights, _ in itertools.islice(loader, 2):
+            nn.functional.mse_loss(model(inputs), heights).backward()  # type: ignore[no-untyped-call]
+        opt.step()
+    assert caplog.text.count("gradients of an earlier iteration over the Sampler went into this step") == (not way_out)
+
+
 @pytest.mark.parametrize("loaders", [0, 2])
 def test_samples_that_were_drawn_and_not_used_are_drawn_again(home: House, loaders: int) -> None:
     """A loader reads ahead; a loop that is left early uses up what its steps were made on, and no more."""
