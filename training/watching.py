@@ -6,11 +6,15 @@ from typing import Self
 
 from driftline.broker.port import Broker, EndReached, Record, Tail
 from driftline.broker.topics import Stream, topic_name
+from driftline.consumers.same_run import SameRun
 from driftline.errors import WaitTimeout
 from driftline.training.live import Live
 from driftline.training.reading import READ_TIMEOUT_S, RECENT_EVENTS
 from driftline.training.story import Story
 from driftline.training.top_view import KEPT_ENTRIES, TopView, build_top
+
+DOUBT_S = 1.0
+"""Seconds between two looks whether the ledger may have become another run's."""
 
 _POLL_S = 0.05
 
@@ -36,6 +40,8 @@ class RunWatch:
         self._ledger, self._events = (topic_name(run, stream) for stream in (Stream.LEDGER, Stream.EVENTS))
         self._ends: set[str] = set()
         self._listens = False
+        self._same_run = SameRun(broker, run, self.story.state)
+        self._looked_s = self.quiet_since_s
         self._reader = broker.reader()
 
     def __enter__(self) -> Self:
@@ -71,8 +77,13 @@ class RunWatch:
 
         Raises:
             TopicMissing: the run was deleted.
+            RunRefused: it was, and another has begun under its name.
             BrokerError: the client is broken for good.
         """
+        if time.monotonic() - self._looked_s > DOUBT_S:
+            self._looked_s = time.monotonic()
+            if self._same_run.is_in_doubt():
+                self._same_run.check()
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
             found = self._reader.poll(min(left_s, _POLL_S))

@@ -16,6 +16,7 @@ from driftline.consumers.run_state import RunState
 from driftline.consumers.same_run import SameRun
 from driftline.errors import RunRefused, WaitTimeout
 from driftline.training import running as module
+from driftline.training import watching
 from driftline.training.following import follow_run
 from driftline.training.reading import read_ledger
 from driftline.training.running import Running
@@ -109,6 +110,23 @@ def test_who_follows_a_run_is_told_that_another_has_outgrown_it(broker: MemoryBr
     with pytest.raises(RunRefused, match=OTHER):
         next(versions)
     timer.join()
+
+
+def test_who_looks_on_is_told_so_too(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of seeing the last frame of the run that is gone for ever."""
+    monkeypatch.setattr(watching, "DOUBT_S", 0.2)
+    with watching.RunWatch(broker, RUN) as watch:
+        watch.catch_up()
+        begin_another(broker)
+        with pytest.raises(RunRefused, match=OTHER):
+            look_on(watch)
+
+
+def look_on(watch: watching.RunWatch) -> None:
+    """Watch for as long as a test may take."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline_s:
+        watch.read(0.1)
 
 
 def test_a_worker_is_told_so_too(broker: MemoryBroker) -> None:
