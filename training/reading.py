@@ -22,7 +22,7 @@ RECENT_EVENTS = 4_000
 """How many events are read back: a few seconds of a fast run, all of a short one."""
 
 _POLL_S = 0.2
-_SAY_EVERY_S = 2.0
+SAY_EVERY_S = 2.0
 
 
 def run_names(broker: Broker) -> list[str]:
@@ -183,6 +183,6 @@ def until_end(
                 yield found
             elif now_s - moved_s > READ_TIMEOUT_S:
                 raise WaitTimeout(f"{topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?")
-            if say is not None and now_s - said_s > _SAY_EVERY_S:
+            if say is not None and now_s - said_s > SAY_EVERY_S:
                 said_s = now_s
                 say(f"reading {topic}: {'' if found is None else f'at offset {found.offset}'}")

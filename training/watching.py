@@ -1,6 +1,7 @@
 """Following a run from outside, ledger and events, for as long as somebody looks. Joins no group, writes nothing."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +10,7 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.same_run import SameRun
 from driftline.errors import WaitTimeout
 from driftline.training.live import Live
-from driftline.training.reading import READ_TIMEOUT_S, RECENT_EVENTS
+from driftline.training.reading import READ_TIMEOUT_S, RECENT_EVENTS, SAY_EVERY_S
 from driftline.training.story import Story
 from driftline.training.top_view import KEPT_ENTRIES, TopView, build_top
 
@@ -58,15 +59,22 @@ class RunWatch:
         """Whether everything has been read once that was there at the beginning."""
         return self._ledger in self._ends and (not self._listens or self._events in self._ends)
 
-    def catch_up(self) -> None:
+    def catch_up(self, say: Callable[[str], None] | None = None) -> None:
         """Read everything that is there.
+
+        Args:
+            say: is told every two seconds how far the ledger is read.
 
         Raises:
             TopicMissing: the run does not exist.
             WaitTimeout: Kafka stopped answering.
         """
+        said_s = time.monotonic()
         while not self.is_caught_up:
             self.read(_POLL_S)
+            if say is not None and time.monotonic() - said_s > SAY_EVERY_S:
+                said_s = time.monotonic()
+                say(f"reading {self._ledger}: at offset {self.story.state.next_offset}")
             if time.monotonic() - self.quiet_since_s > READ_TIMEOUT_S:
                 raise WaitTimeout(
                     f"{self._ledger}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?"

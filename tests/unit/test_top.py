@@ -217,6 +217,19 @@ def test_the_object_is_that_of_status_with_more() -> None:
     assert [line["offset"] for line in back["ledger"]] == [0, 1, 2, 3]
 
 
+def test_who_waits_for_the_first_frame_reads_how_far_the_ledger_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long ledger is read from its beginning, and an empty screen looks like a hang."""
+    broker = MemoryBroker()
+    ledger = told()
+    write(broker, "told", ledger.values, events())
+    monkeypatch.setattr("driftline.training.watching.SAY_EVERY_S", -1.0)
+    said: list[str] = []
+    with RunWatch(broker, "told") as watch:
+        watch.catch_up(said.append)
+    assert said
+    assert all(line.startswith("reading driftline.told.ledger: at offset ") for line in said)
+
+
 def test_a_run_that_has_not_started_has_a_frame() -> None:
     seen = view_of(Ledger())
     assert (seen.status.state, seen.versions_per_s, seen.ledger) == ("empty", None, ())

@@ -49,7 +49,7 @@ def top(run: str | None, *, as_json: bool, **_settings: object) -> None:
     with terminated_is_interrupted(), connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)
         with RunWatch(kafka.broker, run) as watch:
-            watch.catch_up()
+            watch.catch_up(say)
             if as_json:
                 click.echo(json.dumps(watch.view(FRAME_LINES).to_dict(), allow_nan=False))
             elif sys.stdout.isatty():
