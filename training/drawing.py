@@ -162,12 +162,13 @@ def check_data(samples: int, state: RunState) -> RunConfig:
     return config
 
 
-def too_far(drawn: int) -> UsageError:
-    """Return the error for a loader that draws more than its worker may hold."""
+def too_far(drawn: int, a_step: int) -> UsageError:
+    """Return the error for a loader that draws more than its worker may hold, although steps use up ``a_step`` each."""
     return UsageError(
-        f"the loader has drawn {drawn} samples ahead of the steps, and this worker is leased no more before some are "
-        f"used; give it a smaller prefetch_factor or fewer worker processes, or make the run with a larger block "
-        f"(driftline.Optimizer(…, block={2 * drawn}))"
+        f"the loader has drawn {drawn} samples ahead of the steps, each of which uses up {a_step}, and this worker is "
+        f"leased no more before some are used. If a step is made of more, because gradients of several batches are "
+        f"accumulated, say so: Sampler(opt, data, batch_size=…). If not, give the loader a smaller prefetch_factor or "
+        f"fewer worker processes, or make the run with a larger block (driftline.Optimizer(…, block={2 * drawn}))"
     )
 
 

@@ -190,7 +190,7 @@ class ModelInRun:
         if found is None or not (found.samples or found.must_skip or found.too_far):
             return False
         if found.too_far:
-            raise too_far(drawing.waiting)
+            raise too_far(drawing.waiting, drawing.a_step)
         if found.samples:
             drawing.read(found.samples)
         else:

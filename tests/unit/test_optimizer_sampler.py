@@ -306,6 +306,19 @@ def test_a_loader_that_draws_too_far_ahead_is_told(home: House) -> None:
         list(script.once(model, opt, script.load(opt)))
 
 
+def test_a_loader_whose_steps_use_up_too_little_is_told(home: House) -> None:
+    """Who accumulates gradients without saying so draws too far ahead, too, however little the loader prefetches."""
+    model = line()
+    said = r"each of which uses up 4,.* accumulated, say so: Sampler\(opt, data, batch_size=…\)"
+    script = Script(home, settings={"block": 2 * BATCH})
+    with script.open(model) as opt, pytest.raises(UsageError, match=said):  # noqa: PT012 - as scripts do
+        for number, (inputs, heights, _) in enumerate(script.load(opt)):
+            nn.functional.mse_loss(model(inputs), heights).backward()  # type: ignore[no-untyped-call]
+            if number % 3 == 2:
+                opt.step()
+                opt.zero_grad()
+
+
 def test_a_run_that_leases_samples_wants_a_sampler(home: House) -> None:
     """Otherwise what is leased to this script would be used by nobody."""
     model = line()
