@@ -96,6 +96,8 @@ class Nodes:
     def _start(self, names: Sequence[str]) -> None:
         if len(names) == len(self.embedded.nodes):
             self.embedded.start()  # together: a majority of them must be there before one of them is ready
+            # That made us users of the broker, beside the command; while anybody is, it does not stop at the end.
+            self.embedded.release()
             return
         for name in names:
             self.embedded.revive(_number(name))

@@ -23,6 +23,7 @@ class Three:
         self.launches = {number: Launch(number, f"first-{number}", aot=False) for number in self.nodes}
         self.before: Callable[[int], None] = lambda _number: None
         self.starts: list[int] = []
+        self.uses = 0
 
     def running(self, number: int) -> Launch | None:
         return self.launches.get(number)
@@ -36,8 +37,12 @@ class Three:
         self.launches.setdefault(number, Launch(number, f"later-{len(self.starts)}", aot=False))
 
     def start(self) -> None:
+        self.uses += 1
         for number in self.nodes:
             self.revive(number)
+
+    def release(self) -> None:
+        self.uses -= 1
 
 
 @pytest.fixture
@@ -50,6 +55,15 @@ def three() -> Three:
 def nodes(three: Three) -> Nodes:
     """Be those who disturb them."""
     return Nodes(cast("EmbeddedBroker", three), cast("KafkaBroker", None), "r")
+
+
+def test_whoever_starts_all_nodes_again_does_not_go_on_using_them(three: Three, nodes: Nodes) -> None:
+    """The command that it belongs to uses them, and could not stop them at its end otherwise."""
+    for name in nodes.names:
+        assert nodes.signal(name, signal.SIGKILL)
+    nodes.revive(nodes.names)
+    assert three.starts == [1, 2, 3]
+    assert three.uses == 0
 
 
 def test_a_node_that_runs_again_is_not_ended_by_whoever_wants_it_back(three: Three, nodes: Nodes) -> None:
