@@ -19,7 +19,7 @@ from driftline.consumers.follower import Model
 from driftline.consumers.model_reader import ModelReader
 from driftline.consumers.run_state import Folded, Group, RunState
 from driftline.errors import IntegrityError
-from driftline.producers.deltas import Base, Cut, Gradient, announce
+from driftline.producers.deltas import Base, Cut, Gradient
 from driftline.producers.proposal import Offer, Proposed, propose
 from driftline.schemas.codec import encode, peek_type
 from driftline.schemas.effects import (
@@ -40,6 +40,7 @@ from driftline.schemas.run_config_json import differences
 from driftline.schemas.sample_range import Samples, without
 from driftline.training.next_clock import is_last, waiting_for
 from driftline.training.other_settings import SETTINGS_OR_MODEL, exists_otherwise
+from driftline.training.spent_clocks import SpentClocks
 
 REMOVED = "removed"
 """Reason of the end of a session whose group the ledger has removed."""
@@ -91,7 +92,7 @@ class WorkerSession:
         self._run_uuid = run_uuid
         self._gives_way = gives_way
         self._proposed: Proposed | None = None
-        self._unsettled: dict[int, Contribution | Skip] = {}
+        self._spent = SpentClocks()
         self._next_beat_s = 0.0
         self._now_s = 0.0
         self._newest_since_s = 0.0
@@ -136,7 +137,7 @@ class WorkerSession:
                 return [] if peek_type(event.send.value) is Heartbeat else [event.send]
             case Timer():
                 self._now_s = event.now_s
-                return self._beat(event.now_s) + self._over()
+                return self._spent.interrupted(self._is_settled) + self._beat(event.now_s) + self._over()
         return []
 
     def _on_new_model(self) -> list[Effect]:
@@ -167,7 +168,7 @@ class WorkerSession:
             effects = []
         if isinstance(folded.record, Checkpoint):
             self.state.forget_before(folded.record.version)
-        self._unsettled = {clock: one for clock, one in self._unsettled.items() if not self._is_settled(one)}
+        self._spent.forget(self._is_settled)
         return effects + self._ready() + self._over()
 
     def _started(self, start: RunStart) -> list[Effect]:
@@ -189,11 +190,7 @@ class WorkerSession:
         """A new coordinator knows nothing: say again what the ledger does not yet hold."""
         if self.state.start is None:
             return [] if self._proposed is None else [self._proposed.event]
-        return [*self._say_ready(), *(self._announce(self._unsettled[clock]) for clock in sorted(self._unsettled))]
-
-    @staticmethod
-    def _announce(event: Contribution | Skip) -> Send:
-        return announce(event) if isinstance(event, Contribution) else Send(Stream.EVENTS, 0, encode(event))
+        return [*self._say_ready(), *self._spent.repeated()]
 
     def _ready(self) -> list[Effect]:
         if self.phase is not Phase.WAITING:
@@ -257,19 +254,19 @@ class WorkerSession:
     def pace(self) -> int:
         """Our pace in versions: settled pace plus clocks under way."""
         group = self.group
-        return -1 if group is None else group.settled_pace + len(self._unsettled)
+        return -1 if group is None else group.settled_pace + len(self._spent)
 
     @property
     def samples(self) -> Samples:
         """What the ledger leases to us and none of our clocks under way has read."""
         group = self.group
         held = () if group is None else self.state.leases.held(group.id)
-        return without(held, (one for event in self._unsettled.values() for one in event.samples))
+        return without(held, self._spent.samples())
 
     @property
     def has_unsettled(self) -> bool:
         """Whether the ledger has yet to decide on a clock of ours."""
-        return bool(self._unsettled)
+        return bool(self._spent)
 
     @property
     def lacks_samples(self) -> bool:
@@ -281,13 +278,15 @@ class WorkerSession:
     def clock(self) -> int:
         """The last clock that we spent."""
         group = self.group
-        return 0 if group is None else group.settled_clock + len(self._unsettled)
+        return 0 if group is None else group.settled_clock + len(self._spent)
 
     def may_start(self) -> Model | None:
         """Return the model to compute the next clock on, or None while the rule says wait."""
         group, newest, config = self.group, self.reader.follower.newest, self.state.config
         if group is None or newest is None or config is None or self.finished is not None:
             return None
+        if self._spent.is_interrupted:
+            return None  # until the next tick says what becomes of that clock
         if is_last(self.state, self.pace) or not self._has_work(config):
             return None
         return newest if self._rule_allows(config, newest) and not self._is_too_old(config, newest) else None
@@ -303,13 +302,13 @@ class WorkerSession:
         if policy.too_stale(self.state.version - newest.version, bounds):
             return False  # it would be rejected: better wait for parameters
         if not bounds.closes_by_clock:
-            on_newest = sum(event.base_version >= newest.version for event in self._unsettled.values())
-            return policy.count_starts(since_base=on_newest, unsettled=len(self._unsettled), bounds=bounds, k=k)
+            on_newest = sum(event.base_version >= newest.version for event in self._spent.events.values())
+            return policy.count_starts(since_base=on_newest, unsettled=len(self._spent), bounds=bounds, k=k)
         return policy.clock_starts(
             pace=self.pace,
             settled=[one.settled_pace for one in self.state.groups.values()],
             published=newest.version,
-            unsettled=len(self._unsettled),
+            unsettled=len(self._spent),
             bounds=bounds,
             k=k,
         )
@@ -335,30 +334,13 @@ class WorkerSession:
         layout = self.state.layout
         if self.group is None or layout is None:
             raise AssertionError("contribute() follows may_start()")
-        return self._contributed(Cut(layout, self._base(model), gradient))
-
-    def _contributed(self, cut: Cut) -> Iterator[Effect]:
-        yield from cut.deltas()
-        contribution = cut.contribution()
-        self._unsettled[contribution.clock] = contribution
-        yield announce(contribution)
-
-    def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> list[Effect]:
-        """Spend the next clock without a delta; what it has read of the data is burned."""
         base = self._base(model)
-        event = Skip(
-            run=base.run,
-            group=base.group,
-            clock=base.clock,
-            base_version=base.version,
-            base_head=base.head,
-            cursor=cursor,
-            reason=reason,
-            samples=samples,
-        )
+        return self._spent.contribute(base, Cut(layout, base, gradient), gradient.cursor)
+
+    def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> Iterator[Effect]:
+        """Spend the next clock without a delta; what it has read of the data is burned. As the effects are taken."""
         self.counters["skips"] += 1
-        self._unsettled[event.clock] = event
-        return [self._announce(event)]
+        return self._spent.skip(self._base(model), cursor, reason, samples)
 
     def _base(self, model: Model) -> Base:
         group, start = self.group, self.state.start

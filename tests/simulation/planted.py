@@ -308,7 +308,7 @@ class RecomputesASpentClock(WorkerSession):
     """Announces a clock anew with other numbers when a new coordinator begins."""
 
     def _repeat(self) -> list[Effect]:
-        self._unsettled = {clock: replace(one, cursor=one.cursor + 1) for clock, one in self._unsettled.items()}
+        self._spent.events = {clock: replace(one, cursor=one.cursor + 1) for clock, one in self._spent.events.items()}
         return super()._repeat()
 
 

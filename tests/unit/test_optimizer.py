@@ -1,30 +1,20 @@
 """A script with the one changed line: what `driftline.Optimizer` does for it, from its start to its end."""
 
-import _thread
 import copy
 import gc
 import os
 import pickle
-import signal
-import threading
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import optim
 
-import driftline
-from driftline.broker.memory import MemoryBroker
-from driftline.broker.topics import Stream, topic_name
-from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError, WaitTimeout
-from driftline.schemas.codec import decode
-from driftline.schemas.records import Leave
+from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError
 from driftline.training.commanding import stop_run
 from driftline.training.model_layout import describe, flatten_parameters
 from driftline.training.participation import Left
-from driftline.training.reading import until_end
-from driftline.training.termination import Termination
-from tests.unit.scripted import RUN, House, house, line, loss_of, step, together
+from tests.unit.scripted import House, house, line, loss_of, step, together
 
 
 @pytest.fixture
@@ -172,127 +162,6 @@ def test_a_worker_that_leaves_names_what_is_left_and_nothing_else() -> None:
     assert str(Left(0, 0)) == ""
     assert str(Left(0, 1)) == "1 contributions that the ledger has not decided on"
     assert str(Left(2, 1)).startswith("2 records that Kafka has not acknowledged and 1 ")
-
-
-# -- waiting ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_start_that_nobody_joins_says_so(home: House) -> None:
-    """And leaves nothing behind: the same script can try again."""
-    for _ in range(2):
-        with pytest.raises(WaitTimeout, match="waited 5 s for the run's 2 workers to be ready"):
-            home.optimizer(line(), workers=2, timeout=5.0)
-
-
-def test_a_start_that_no_server_accepts_names_the_command_that_serves_the_run() -> None:
-    """Whoever has started the script only reads there what is missing."""
-    model = line()
-    inner = optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(WaitTimeout, match=r"the run to start: a server must be up .*\(driftline server unserved\)"):
-        driftline.Optimizer(inner, model, "kafka:///unserved", broker=MemoryBroker(), timeout=0.5)
-
-
-def test_a_wait_names_whom_it_is_for_and_the_next_step_goes_on(home: House) -> None:
-    """The gradients that were computed meanwhile are of a version that is over; they are dropped."""
-    both = threading.Barrier(2, timeout=60)
-
-    def ada() -> int:
-        model = line()
-        with home.optimizer(model, worker="ada", workers=2, timeout=1.5) as opt:
-            with pytest.raises(WaitTimeout, match=r"waited 2 s for version 1, for which bob must deliver"):
-                step(model, opt)
-            both.wait()
-            step(model, opt)
-            assert opt.version == 1
-            both.wait()
-            step(model, opt)
-            return opt.version
-
-    def bob() -> int:
-        model = line()
-        with home.optimizer(model, worker="bob", workers=2) as opt:
-            both.wait()
-            step(model, opt)
-            both.wait()
-            step(model, opt)
-            return opt.version
-
-    assert together(ada, bob) == [2, 2]
-    assert dict(home.ledger().totals.contributions) == {"ada": 2, "bob": 2}
-
-
-def test_an_interrupt_ends_a_wait(home: House) -> None:
-    """Ctrl-C reaches a script that waits in step(), at once; it can go on afterwards."""
-    ready, over = threading.Event(), threading.Event()
-
-    def silent() -> None:
-        with home.optimizer(line(), worker="bob", workers=2):
-            ready.set()
-            over.wait(60)
-
-    other = threading.Thread(target=silent, daemon=True)
-    other.start()
-    model = line()
-    with home.optimizer(model, workers=2) as opt:
-        ready.wait(60)
-        timer = threading.Timer(0.5, _thread.interrupt_main)
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            step(model, opt)
-        over.set()
-        step(model, opt)
-        assert opt.version == 1
-    other.join(60)
-
-
-def goodbyes(home: House) -> list[str]:
-    """Return which workers have said goodbye, in order."""
-    events = (decode(one.value) for one in until_end(home.broker, topic_name(RUN, Stream.EVENTS), 0, 0, None))
-    return [event.worker for event in events if isinstance(event, Leave)]
-
-
-def test_an_interrupted_close_says_goodbye(home: House, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever does not want to wait any longer still leaves, and is told with what."""
-    model = line()
-    opt = home.optimizer(model, mode="async")
-    home.close()
-    step(model, opt)
-    threading.Timer(0.5, _thread.interrupt_main).start()
-    with pytest.raises(KeyboardInterrupt):
-        opt.close()
-    assert goodbyes(home) == ["ada"]
-    assert "worker ada leaves with 1 contributions that the ledger has not decided on" in caplog.text
-
-
-def test_an_error_ends_a_with_block_without_a_long_wait(home: House, caplog: pytest.LogCaptureFixture) -> None:
-    """Ctrl-C does, too: what is under way may depend on somebody who is not there."""
-    caplog.set_level("INFO")
-    model = line()
-    with pytest.raises(KeyboardInterrupt), home.optimizer(model, mode="async") as opt:  # noqa: PT012 - as scripts do
-        home.close()
-        step(model, opt)
-        raise KeyboardInterrupt
-    assert goodbyes(home) == ["ada"]
-    assert "waiting for the ledger to decide" not in caplog.text
-
-
-def test_sigterm_leaves_a_close_no_long_wait(
-    home: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise the process would be ended in the middle of it, and say no goodbye."""
-    caplog.set_level("INFO")
-    monkeypatch.setattr("driftline.training.optimizer.TERMINATION", Termination(within_s=1000))
-    model = line()
-    opt = home.optimizer(model, mode="async")
-    home.close()
-    try:
-        with pytest.raises(SystemExit):  # noqa: PT012 - as scripts do
-            step(model, opt)
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        opt.close()
-    assert goodbyes(home) == ["ada"]
-    assert "waiting for the ledger to decide" not in caplog.text
 
 
 # -- other processes and other objects -------------------------------------------------------------------------------
