@@ -172,7 +172,7 @@ def test_an_interrupt_while_a_step_is_sent_spends_its_clock(
         with pytest.raises(KeyboardInterrupt):
             step(model, opt)
         while not opt.done:
-            (3 * loss_of(model)).backward()
+            (3 * loss_of(model)).backward()  # type: ignore[no-untyped-call]
             opt.step()
             opt.zero_grad()
     uses = [use for version in home.ledger().versions.values() for use in version.uses]
