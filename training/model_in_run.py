@@ -256,10 +256,10 @@ class ModelInRun:
     def words(self) -> str:
         """Say in a line what was joined."""
         state = self._member.look()
-        config, workers = config_of(state), sorted(one.worker for one in state.groups.values())
+        config, workers = config_of(state), ", ".join(sorted(one.worker for one in state.groups.values()))
         epochs = f"ends after {config.data.epochs} epochs" if config.data.epochs else "ends when it is stopped"
         end = f"ends at version {config.steps}" if config.steps else epochs
-        return f"at version {self.version}; mode {config.consistency.mode}; {end}; workers {', '.join(workers)}"
+        return f"at version {self.version}; mode {config.consistency.mode}; {end}; workers {workers or 'none any more'}"
 
     def _take(self, model: Model) -> None:
         if model.version != self.version:

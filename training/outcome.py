@@ -12,6 +12,11 @@ _ERRORS: Mapping[str, type[DriftlineError]] = {
 }
 
 
+OTHER_PROCESS = (
+    ". Another process is at work under this name: a run knows its workers by name, so give each process its own"
+)
+
+
 def check_finish(finish: Finish) -> None:
     """Return if a state machine finished well.
 
@@ -20,4 +25,6 @@ def check_finish(finish: Finish) -> None:
         IntegrityError: the log is not what its digests say.
     """
     if finish.failure:
-        raise _ERRORS.get(finish.reason, RunError)(finish.failure)
+        error = _ERRORS.get(finish.reason, RunError)
+        # Whoever was removed for another reason joins again.
+        raise error(finish.failure + (OTHER_PROCESS if error is MemberRemoved else ""))

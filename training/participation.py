@@ -17,7 +17,7 @@ from driftline.consumers.entering import enter_ledger
 from driftline.consumers.follower import Model
 from driftline.consumers.run_state import RunState
 from driftline.consumers.same_run import check_same_run
-from driftline.errors import DriftlineError, MemberRemoved, WaitTimeout
+from driftline.errors import DriftlineError, WaitTimeout
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.effects import Effect, Finish
@@ -216,13 +216,7 @@ class Participation:
             return True
         if finish.reason == "refused" and not self._knew_run:
             return True  # another worker's proposal was chosen: its run decides what we did not choose ourselves
-        try:
-            check_finish(finish)
-        except MemberRemoved as error:
-            raise MemberRemoved(
-                f"{error}. Another process is at work under this name: a run knows its workers by name, so give each "
-                f"process its own"
-            ) from None
+        check_finish(finish)
         return False
 
     # -- closing -----------------------------------------------------------------------------------------------------
