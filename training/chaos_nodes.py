@@ -95,9 +95,10 @@ class Nodes:
 
     def _start(self, names: Sequence[str]) -> None:
         if len(names) == len(self.embedded.nodes):
+            was_used = self.embedded.is_used
             self.embedded.start()  # together: a majority of them must be there before one of them is ready
-            # That made us users of the broker, beside the command; while anybody is, it does not stop at the end.
-            self.embedded.release()
+            if not was_used:
+                self.embedded.release()  # else it would not stop with the command that uses it
             return
         for name in names:
             self.embedded.revive(_number(name))

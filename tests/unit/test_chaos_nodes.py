@@ -23,7 +23,7 @@ class Three:
         self.launches = {number: Launch(number, f"first-{number}", aot=False) for number in self.nodes}
         self.before: Callable[[int], None] = lambda _number: None
         self.starts: list[int] = []
-        self.uses = 0
+        self.is_used = False
 
     def running(self, number: int) -> Launch | None:
         return self.launches.get(number)
@@ -37,12 +37,12 @@ class Three:
         self.launches.setdefault(number, Launch(number, f"later-{len(self.starts)}", aot=False))
 
     def start(self) -> None:
-        self.uses += 1
+        self.is_used = True
         for number in self.nodes:
             self.revive(number)
 
     def release(self) -> None:
-        self.uses -= 1
+        self.is_used = False
 
 
 @pytest.fixture
@@ -57,13 +57,15 @@ def nodes(three: Three) -> Nodes:
     return Nodes(cast("EmbeddedBroker", three), cast("KafkaBroker", None), "r")
 
 
-def test_whoever_starts_all_nodes_again_does_not_go_on_using_them(three: Three, nodes: Nodes) -> None:
-    """The command that it belongs to uses them, and could not stop them at its end otherwise."""
+@pytest.mark.parametrize("used", [False, True])
+def test_whoever_starts_all_nodes_again_uses_them_as_before(three: Three, nodes: Nodes, used: bool) -> None:  # noqa: FBT001 - a parameter
+    """If somebody else uses them, who could not stop them otherwise, not at all; if it did, they must not end."""
+    three.is_used = used
     for name in nodes.names:
         assert nodes.signal(name, signal.SIGKILL)
     nodes.revive(nodes.names)
     assert three.starts == [1, 2, 3]
-    assert three.uses == 0
+    assert three.is_used is used
 
 
 def test_a_node_that_runs_again_is_not_ended_by_whoever_wants_it_back(three: Three, nodes: Nodes) -> None:

@@ -116,6 +116,11 @@ class EmbeddedBroker:
             self._layout.keep_file.unlink(missing_ok=True)
             return self._end(timeout_s)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether this object uses the broker: from `start` to `release` or `stop`, unless it keeps it."""
+        return self._users.held
+
     def release(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """Use the broker no more: stops it if it is not kept and nobody else uses it. Idempotent."""
         if not self._users.held:
