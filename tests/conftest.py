@@ -6,6 +6,7 @@ get unique names, and those made by way of ``unique_name`` are deleted at the en
 """
 
 import itertools
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,6 +20,15 @@ from tests.simulation.many import counted
 
 _SESSION = f"t{uuid.uuid4().hex[:8]}"
 _COUNT = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _logging_is_put_back() -> Iterator[None]:
+    """A command that is called in a test sets up the process's logging, and the process is every test's."""
+    logger = logging.getLogger("driftline")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from driftline.producers.deltas import Gradient
 from driftline.schemas.consistency import Consistency
 from driftline.schemas.records import Delta
 from driftline.testing.in_process import run_in_process
+from driftline.training.reading import read_ledger
 from driftline.training.verifying import verify_run
 from tests.contract.support import Lab
 from tests.unit.verifiable import PARTITIONS, Log, compute, offer
@@ -86,7 +87,9 @@ def test_a_copy_of_a_run_with_one_changed_delta_is_not(lab: Lab) -> None:
     log = Log.of(lab.broker, run)
     log.write(lab.broker, copy)
     assert verify_run(lab.broker, copy).is_proven
-    offset, delta = list(log.find(Stream.DELTAS, 2, Delta))[4]
+    used = read_ledger(lab.broker, run).versions[3].uses[0]
+    clock = (used.group, used.clock)
+    offset, delta = next(one for one in log.find(Stream.DELTAS, 2, Delta) if (one[1].group, one[1].clock) == clock)
     changed = lab.unique("changed")
     log.reseal(Stream.DELTAS, 2, offset, dataclasses.replace(delta, payload=bytes(len(delta.payload))))
     log.write(lab.broker, changed)

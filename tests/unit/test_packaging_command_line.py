@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -25,15 +24,6 @@ from driftline.errors import (
     UsageError,
     WaitTimeout,
 )
-
-
-@pytest.fixture(autouse=True)
-def _logging_is_put_back() -> Iterator[None]:
-    """The command sets up the process's logging, and in a test the process is everybody's."""
-    logger = logging.getLogger("driftline")
-    before = (logger.handlers[:], logger.level, logger.propagate)
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
 
 
 def ending_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:

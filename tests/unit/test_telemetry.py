@@ -4,7 +4,6 @@ import io
 import json
 import logging
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,14 +11,6 @@ from driftline.errors import UsageError
 from driftline.telemetry import Counters, configure_logging, counted_lines, forget_identity, identify
 
 _log = logging.getLogger("driftline.some.part")
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    logger = logging.getLogger("driftline")
-    before = logger.handlers[:], logger.level, logger.propagate
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
 
 
 def test_json_lines_hold_the_text_the_extras_and_the_exception() -> None:
