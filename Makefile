@@ -40,14 +40,14 @@ check: $(READY) ## lint, format, types, layers and module sizes; no tests
 		END { exit bad }' {} +
 
 sim: $(READY) ## simulate runs with faults: SEEDS=N or SEEDS=A:B, JOBS=2 processes; the same call goes on after Ctrl-C
-	$(BIN)/python -m driftline.testing.simulation --seeds $(SEEDS) --progress .driftline/simulation --jobs $(JOBS)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --progress .driftline/simulation --jobs $(JOBS)
 
 nodes: $(READY) ## the tests that need a Kafka of three nodes: some minutes
 	$(BIN)/python -m pytest -m nodes tests/integration
 
 chaos: $(READY) ## kill processes of runs at every step and ten times each; the same call goes on after Ctrl-C
-	$(BIN)/python -m driftline.testing.simulation.dying
-	$(BIN)/python -m driftline.testing.kills
+	$(BIN)/python -m tests.simulation.dying
+	$(BIN)/python -m tests.kills
 
 soak: $(READY) ## a long run made short: memory and disk must stay flat; VERSIONS=5000
 	$(BIN)/python -m bench.soak --versions $(VERSIONS)

@@ -16,14 +16,13 @@ import numpy as np
 
 from bench.conditions import conditions
 from driftline.broker.topics import Stream
-from driftline.consumers.coordinator import Coordinator
-from driftline.consumers.run_state import RunState
+from driftline.consumers.coordinator.coordinator import Coordinator
+from driftline.ledger.run_state import RunState
 from driftline.producers.proposal import Offer, propose
 from driftline.schemas.codec import decode
-from driftline.schemas.consistency import Consistency
 from driftline.schemas.digests import contribution_root
 from driftline.schemas.effects import Effect, Send
-from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import (
     Contribution,
     Event,
@@ -38,7 +37,8 @@ from driftline.schemas.records import (
     Snapshot,
     Version,
 )
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.consistency import Consistency
 
 SERVER = "server-1"
 INCARNATION = b"s" * 16

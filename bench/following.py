@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Record, Start
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.run_state import RunState
+from driftline.ledger.run_state import RunState
 
 WAIT_S = 300.0
 

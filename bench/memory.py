@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.following import folded
 from bench.roles import Job, server_alone, workers_of
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
 
 ELEMENTS = 25_000_000
 MEGABYTE = 1e6

@@ -20,14 +20,14 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker, Record, Start
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.entering import enter_ledger
-from driftline.consumers.entry import Search
-from driftline.consumers.server import Server
-from driftline.consumers.shell import Core, Shell
-from driftline.consumers.traffic import READ
-from driftline.testing.small_model import PARTITIONS, small_run
-from driftline.testing.still_run import StillRun
-from driftline.training.session import WorkerSession
+from driftline.consumers.server.server import Server
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.entering.entry import Search
+from driftline.producers.session import WorkerSession
+from driftline.runtime.shell import Core, Shell
+from driftline.runtime.traffic import READ
+from tests.small_model import PARTITIONS, small_run
+from tests.still_run import StillRun
 
 RUN: Final = "small"
 A_PLAY: Final = 500

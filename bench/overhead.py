@@ -11,9 +11,9 @@ from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Record, Start
 from driftline.broker.topics import Stream, topic_name
 from driftline.schemas.codec import decode
-from driftline.schemas.layout import MAX_SHARD_ELEMENTS
+from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS
 from driftline.schemas.records import Delta, Parameters
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
 
 RUN = "bench-overhead"
 UPDATE = (Stream.DELTAS, Stream.EVENTS, Stream.LEDGER, Stream.PARAMETERS)

@@ -17,14 +17,14 @@ import numpy as np
 from bench.raw_path import RawPath
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.topics import run_topics
-from driftline.consumers.follower import Model
-from driftline.consumers.serving import serve
+from driftline.consumers.server.serving import serve
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
-from driftline.schemas.layout import MAX_SHARD_ELEMENTS, Layout, Segment
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.training.running import Running
-from driftline.training.session import WorkerSession
+from driftline.producers.session import WorkerSession
+from driftline.runtime.running import Running
+from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS, Layout, Segment
+from driftline.schemas.run.config import RuleConfig, RunConfig
 
 PARTITIONS = 4
 WARM_UP_S = 15.0

@@ -18,13 +18,13 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker, EndReached, Position, Record, Start
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.rules import choose_engine
-from driftline.consumers.server import Server
-from driftline.consumers.serving import SERVER_GROUPS
-from driftline.consumers.shell import TIMER_S, Shell
-from driftline.testing.kills.job import PARTITIONS, Job
-from driftline.testing.kills.play import Play
-from driftline.training.reading import read_ledger
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.serving import SERVER_GROUPS
+from driftline.ledger.entering.reading import read_ledger
+from driftline.rules import choose_engine
+from driftline.runtime.shell import TIMER_S, Shell
+from tests.kills.job import PARTITIONS, Job
+from tests.kills.play import Play
 
 ELEMENTS: Final = 1_000_000
 """4 MB a gradient and worker; a snapshot with the moments of AdamW is 12 MB."""

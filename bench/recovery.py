@@ -18,12 +18,12 @@ from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import Undecodable
+from driftline.launch.faults import Fault, parse_script
+from driftline.ledger.entering.reading import until_end
 from driftline.schemas.codec import decode
 from driftline.schemas.records import ServerState
-from driftline.testing.kills.job import SERVERS, Job
-from driftline.testing.kills.play import Outcome, Play
-from driftline.training.faults import Fault, parse_script
-from driftline.training.reading import until_end
+from tests.kills.job import SERVERS, Job
+from tests.kills.play import Outcome, Play
 
 FIRST = 30
 """Version of the first kill."""

@@ -12,13 +12,13 @@ import numpy as np
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.topics import run_topics
-from driftline.consumers.serving import serve
+from driftline.consumers.server.serving import serve
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
-from driftline.schemas.layout import Layout, Segment
-from driftline.schemas.run_config import RunConfig
-from driftline.training.running import Running
-from driftline.training.session import WorkerSession
+from driftline.producers.session import WorkerSession
+from driftline.runtime.running import Running
+from driftline.schemas.model.layout import Layout, Segment
+from driftline.schemas.run.config import RunConfig
 
 PARTITIONS = 4
 WAIT_S = 120.0

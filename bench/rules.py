@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from bench.conditions import conditions
-from driftline.consumers.rules import Engine, FloatArray, choose_engine
-from driftline.consumers.shard import Shard
-from driftline.schemas.layout import MAX_SHARD_ELEMENTS, Layout, Segment
-from driftline.schemas.run_config import RuleConfig
+from driftline.consumers.server.shard import Shard
+from driftline.rules import Engine, FloatArray, choose_engine
+from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS, Layout, Segment
+from driftline.schemas.run.config import RuleConfig
 
 SHARDS = 8
 ELEMENTS = MAX_SHARD_ELEMENTS * SHARDS

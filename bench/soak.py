@@ -24,8 +24,8 @@ from typing import Final
 from bench.conditions import conditions
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.topics import Stream, topic_name
-from driftline.testing.kills.job import Job
-from driftline.testing.kills.play import Outcome, Play
+from tests.kills.job import Job
+from tests.kills.play import Outcome, Play
 
 EVERY_S: Final = 2.0
 """Between two looks."""

@@ -8,8 +8,8 @@ import time
 
 from bench.following import folded
 from bench.roles import Job, server_and_workers
-from driftline.schemas.consistency import Consistency
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.consistency import Consistency
 
 ELEMENTS = 1_050_000
 WARM_UP = 20

@@ -15,17 +15,17 @@ import numpy as np
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker, Record, Start
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.follower import Model
-from driftline.consumers.shard import Shard
+from driftline.consumers.server.shard import Shard
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
+from driftline.replay.verify.reading import verify_run
 from driftline.schemas.codec import decode
-from driftline.schemas.layout import MAX_SHARD_ELEMENTS, Layout, Segment
+from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS, Layout, Segment
+from driftline.schemas.model.tensors import decode_fp32
 from driftline.schemas.records import Delta
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.schemas.tensors import decode_fp32
+from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.testing.in_process import run_in_process
-from driftline.training.verifying import verify_run
 
 RUN = "bench-verify"
 PARTITIONS = 4

@@ -10,10 +10,10 @@ from driftline.broker.topics import Stream
 from driftline.schemas.codec import encode
 from driftline.schemas.digests import contribution_root, seal
 from driftline.schemas.effects import Send
-from driftline.schemas.layout import Layout
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.model.tensors import encode_fp32, pack_presence
 from driftline.schemas.records import NO_HASH, Contribution, Delta, GroupId
-from driftline.schemas.sample_range import Samples
-from driftline.schemas.tensors import encode_fp32, pack_presence
+from driftline.schemas.records.sample_range import Samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

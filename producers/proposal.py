@@ -9,12 +9,12 @@ from driftline.broker.topics import Stream
 from driftline.schemas.codec import encode
 from driftline.schemas.digests import seal
 from driftline.schemas.effects import Send
-from driftline.schemas.keys import snapshot_key
-from driftline.schemas.layout import Layout
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import NO_HASH, Proposal, Snapshot
-from driftline.schemas.run_config import RunConfig
-from driftline.schemas.run_config_json import run_config_to_json
-from driftline.schemas.tensors import encode_fp32
+from driftline.schemas.records.keys import snapshot_key
+from driftline.schemas.run.config import RunConfig
+from driftline.schemas.run.config_json import run_config_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline.schemas.codec import MARKER, PREFIX_BYTES, encode
+from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import NO_HASH, PayloadRecord
-from driftline.schemas.tensors import encode_fp32
 
 Encoded: TypeAlias = bytes | memoryview | npt.NDArray[np.uint8]
 

@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from driftline.schemas import records
-from driftline.schemas.dtypes import BUFFER, BUFFER_BYTES, FROZEN, KINDS, PARAMETER, PARAMETER_DTYPES
-from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.model.dtypes import BUFFER, BUFFER_BYTES, FROZEN, KINDS, PARAMETER, PARAMETER_DTYPES
+from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import AnyRecord, GroupId
 
 Named: TypeAlias = dict[str, Mapping[str, Any]]

@@ -21,10 +21,10 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker, Record, Start
 from driftline.broker.topics import Stream, topic_name
+from driftline.ledger.entering.reading import reading
+from driftline.runs.catalogue import delete_run
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Membership
-from driftline.training.catalogue import delete_run
-from driftline.training.reading import reading
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 START_S = 300.0

@@ -8,8 +8,8 @@ from collections import deque
 import torch
 
 from bench.convergence.trials import SEEDS, STUDIES, WORKERS
-from driftline.training.randomness import build_model, raw_keys, set_torch_defaults
 from driftline.training.task import load_task, read_batch
+from driftline.training.task.randomness import build_model, raw_keys, set_torch_defaults
 
 STEPS = 100
 LATE = (0, 1, 2)

@@ -12,16 +12,16 @@ from bench.convergence.results import Point
 from bench.convergence.trials import GRID_S, MARKED_SAMPLES, MARKED_VERSIONS, SECONDS, Trial
 from driftline.broker.port import Broker, EndReached, Record, Start
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.run_state import RunState
+from driftline.ledger.entering.reading import reading
+from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode
 from driftline.schemas.digests import verify_digest
-from driftline.schemas.layout import Layout
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.model.tensors import decode_fp32
 from driftline.schemas.records import Membership, Parameters, Version
-from driftline.schemas.tensors import decode_fp32
-from driftline.training.model_layout import load_parameters
-from driftline.training.randomness import build_model, set_torch_defaults
-from driftline.training.reading import reading
+from driftline.training.model.layout import load_parameters
 from driftline.training.task import Task, load_task, read_batch
+from driftline.training.task.randomness import build_model, set_torch_defaults
 
 POLL_S = 0.5
 

@@ -17,9 +17,9 @@ from bench.convergence.paced import Paced
 from bench.convergence.trials import WORKERS, Trial
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker
-from driftline.consumers.serving import serve
+from driftline.consumers.server.serving import serve
 from driftline.training.task import Dataset, load_task
-from driftline.training.working import work
+from driftline.training.task.worker import work
 
 SERVER = "server-1"
 ANSWER_S = 120.0

@@ -19,7 +19,7 @@ from bench.update_time.log_times import log_times
 from bench.update_time.results import Results, load, save
 from bench.update_time.samples import sampling
 from driftline.broker.embedded import EmbeddedBroker
-from driftline.schemas.layout import MAX_SHARD_ELEMENTS
+from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS
 
 RUN = "update-time"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.update_time.results import PROCESSES, Results
 from bench.update_time.samples import KINDS
-from driftline.schemas.layout import MAX_SHARD_ELEMENTS
+from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "where-the-time-goes.md"
 MARKER = re.compile(r"(?<=<!-- table )(?P<name>[^>]+?)(?P<end> -->\n).*?(?=<!-- end -->)", re.DOTALL)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from driftline.api import Optimizer, follow, load, train, verify
     from driftline.errors import DriftlineError, RunEnded
-    from driftline.training.following import Version
-    from driftline.training.sampler import Sampler
+    from driftline.training.optimizer.sampler import Sampler
     from driftline.training.task import Task
+    from driftline.training.worker.following import Version
 
 __all__ = [
     "DriftlineError",
@@ -29,9 +29,9 @@ _HOMES = {
     "DriftlineError": "driftline.errors",
     "Optimizer": "driftline.api",
     "RunEnded": "driftline.errors",
-    "Sampler": "driftline.training.sampler",
+    "Sampler": "driftline.training.optimizer.sampler",
     "Task": "driftline.training.task",
-    "Version": "driftline.training.following",
+    "Version": "driftline.training.worker.following",
     "follow": "driftline.api",
     "load": "driftline.api",
     "train": "driftline.api",

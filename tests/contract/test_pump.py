@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from driftline.broker.inflow import Event, Failed, Inflow, NotStarted, Pumped, Started, Stopped
 from driftline.broker.port import Assigned, EndReached, PositionLost, Record, Revoked, Start
-from driftline.broker.pump import GroupPump, ReaderPump
 from driftline.errors import BrokerError, TopicMissing
+from driftline.runtime.inflow import Event, Failed, Inflow, NotStarted, Pumped, Started, Stopped
+from driftline.runtime.pump import GroupPump, ReaderPump
 from tests.contract.support import DEADLINE_S, Lab, write
 
 

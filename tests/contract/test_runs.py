@@ -7,23 +7,23 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from driftline.broker.inflow import Pumped
 from driftline.broker.port import EndReached
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.entering import enter_ledger
-from driftline.consumers.follower import Model
-from driftline.consumers.shell import BATCH, Shell
 from driftline.errors import TopicMissing
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.entering.reading import read_ledger, read_present
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
-from driftline.schemas.consistency import Consistency
+from driftline.runtime.inflow import Pumped
+from driftline.runtime.shell import BATCH, Shell
 from driftline.schemas.effects import CaughtUp, Effect, Input, Read
-from driftline.schemas.layout import Layout, Segment
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.model.layout import Layout, Segment
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.consistency import Consistency
 from driftline.testing.in_process import Outcome, run_in_process
-from driftline.testing.state_difference import state_difference
-from driftline.training.reading import read_ledger, read_present
 from tests.contract.support import DEADLINE_S, Lab
+from tests.state_difference import state_difference
 
 LEARNING_RATE = 0.1
 FloatArray = npt.NDArray[np.float32]

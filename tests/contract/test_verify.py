@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.follower import Model
+from driftline.ledger.entering.reading import read_ledger
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
-from driftline.schemas.consistency import Consistency
+from driftline.replay.verify.reading import verify_run
 from driftline.schemas.records import Delta
+from driftline.schemas.run.consistency import Consistency
 from driftline.testing.in_process import run_in_process
-from driftline.training.reading import read_ledger
-from driftline.training.verifying import verify_run
 from tests.contract.support import Lab
 from tests.unit.verifiable import PARTITIONS, Log, compute, offer
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from driftline.broker.port import Broker
-from driftline.consumers.serving import serve
-from driftline.consumers.shell import Shell
+from driftline.consumers.server.serving import serve
 from driftline.errors import DriftlineError
 from driftline.producers.proposal import Offer
+from driftline.producers.session import WorkerSession
+from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
-from driftline.training.session import WorkerSession
 from tests.contract.test_runs import ones
 
 

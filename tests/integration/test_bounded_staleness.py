@@ -23,7 +23,7 @@ SLOWED = """
 import time
 from dataclasses import dataclass
 
-from driftline.training.tasks.digits import Digits
+from driftline.training.task.builtin.digits import Digits
 
 
 @dataclass(kw_only=True)

@@ -8,10 +8,10 @@ import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.serving import serve
+from driftline.consumers.server.serving import serve
 from driftline.errors import RunRefused, TopicMissing
-from driftline.training.catalogue import delete_run, look_at
-from driftline.training.reading import read_ledger
+from driftline.ledger.entering.reading import read_ledger
+from driftline.runs.catalogue import delete_run, look_at
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 

@@ -11,9 +11,9 @@ import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.topics import Stream, topic_name
+from driftline.ledger.entering.reading import read_ledger, run_names, until_end
 from driftline.schemas.codec import decode
 from driftline.schemas.records import LedgerRecord, Membership, Version
-from driftline.training.reading import read_ledger, run_names, until_end
 from tests.integration.commands import Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from driftline.testing.kills.__main__ import play
-from driftline.testing.kills.matrix import MATRIX, POINTS, SAMPLE, Case
-from driftline.training.faults import parse_script
+from driftline.launch.faults import parse_script
 from tests.integration.commands import DRIFTLINE
+from tests.kills.__main__ import play
+from tests.kills.matrix import MATRIX, POINTS, SAMPLE, Case
 
 
 @pytest.mark.kafka

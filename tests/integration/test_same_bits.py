@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from driftline.training.data import epoch_order
-from driftline.training.model_layout import describe, flatten_parameters
-from driftline.training.randomness import build_model
+from driftline.training.model.layout import describe, flatten_parameters
 from driftline.training.task import load_task, read_batch
+from driftline.training.task.data import epoch_order
+from driftline.training.task.randomness import build_model
 from tests.integration.conftest import Trained
 from tests.integration.independent_fold import STREAMS, Fold, read_topic
 

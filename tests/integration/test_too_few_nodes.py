@@ -10,8 +10,8 @@ import pytest
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.topics import run_topics
-from driftline.training.reading import read_ledger
-from driftline.training.verifying import verify_run
+from driftline.ledger.entering.reading import read_ledger
+from driftline.replay.verify.reading import verify_run
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 

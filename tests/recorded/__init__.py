@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from driftline.broker.topics import Stream
-from driftline.consumers.run_state import RunState
+from driftline.ledger.run_state import RunState
 from tests.unit.verifiable import Log
 
 FOLDER = Path(__file__).parent

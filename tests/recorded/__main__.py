@@ -2,11 +2,11 @@
 
 import argparse
 
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import scenario
-from driftline.testing.simulation.simulate import _run
-from driftline.testing.simulation.world import World
 from tests.recorded import FOLDER, Expected, fold, write
+from tests.simulation.actors import Cores
+from tests.simulation.scenario import scenario
+from tests.simulation.simulate import _run
+from tests.simulation.world import World
 from tests.unit.verifiable import Log
 
 SEEDS = (37, 207, 231, 327)

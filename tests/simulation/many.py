@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from driftline.testing.simulation.progress import blocks
-from driftline.testing.simulation.runner import run_block
-from driftline.testing.simulation.scenario import MIN_KINDS
-from driftline.testing.simulation.tally import Tally, tally_from_json
+from tests.simulation.progress import blocks
+from tests.simulation.runner import run_block
+from tests.simulation.scenario import MIN_KINDS
+from tests.simulation.tally import Tally, tally_from_json
 
 SEEDS = 2000
 SEEDS_A_FILE = 250
@@ -29,9 +29,7 @@ def check_seeds(block: range, record_property: Record) -> None:
     """Simulate seeds: each keeps every promise, through enough events and kinds of faults."""
     tally = run_block(block)
     record_property(PROPERTY, tally.to_json())
-    replay = [
-        f"{what}\nreplay: python -m driftline.testing.simulation --seed {seed}" for seed, what in tally.failed.items()
-    ]
+    replay = [f"{what}\nreplay: python -m tests.simulation --seed {seed}" for seed, what in tally.failed.items()]
     assert not tally.failed, "\n".join(replay)
     assert tally.seeds == len(block)
     assert tally.fewest_events is not None

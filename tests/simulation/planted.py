@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from driftline.consumers.chain import Chain
-from driftline.consumers.coordinator import Coordinator, Phase
-from driftline.consumers.evidence import Evidence
-from driftline.consumers.follower import Follower
-from driftline.consumers.owned import OwnedPartition
-from driftline.consumers.run_state import RunState
-from driftline.consumers.server import Server
-from driftline.consumers.shard_server import ShardServer
+from driftline.consumers.coordinator.coordinator import Coordinator, Phase
+from driftline.consumers.coordinator.evidence import Evidence
+from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.shard_server import ShardServer
+from driftline.ledger.chain import Chain
+from driftline.ledger.follower import Follower
+from driftline.ledger.run_state import RunState
+from driftline.producers.next_clock import is_last
 from driftline.producers.proposal import Offer
+from driftline.producers.session import WorkerSession
 from driftline.schemas.effects import Effect, Received, SendFailed
+from driftline.schemas.model.tensors import is_finite
 from driftline.schemas.records import (
     Contribution,
     Delta,
@@ -31,12 +34,9 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
-from driftline.schemas.tensors import is_finite
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault
-from driftline.training.next_clock import is_last
-from driftline.training.session import WorkerSession
+from tests.simulation.actors import Cores
 from tests.simulation.planting import Planted, server_with
+from tests.simulation.scenario import Fault
 
 # -- the ledger ------------------------------------------------------------------------------------------------------
 

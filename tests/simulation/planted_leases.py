@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from driftline.consumers.leases import Leases
+from driftline.ledger.leases import Leases
 from driftline.schemas.records import Grant, GroupId
-from driftline.schemas.run_config import RunConfig
-from driftline.schemas.sample_range import Samples
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault
+from driftline.schemas.records.sample_range import Samples
+from driftline.schemas.run.config import RunConfig
+from tests.simulation.actors import Cores
 from tests.simulation.planting import Planted, server_with
+from tests.simulation.scenario import Fault
 
 GOING = (Fault.LEAVE, Fault.CRASH_WORKER, Fault.JOIN, Fault.DUPLICATE)
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from driftline.consumers.owned import OwnedPartition
-from driftline.consumers.rules import RULES
-from driftline.consumers.run_state import RunState
-from driftline.consumers.shard_server import ShardServer
-from driftline.consumers.snapshotting import Snapshotting
+from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.shard_server import ShardServer
+from driftline.consumers.server.snapshotting import Snapshotting
+from driftline.ledger.run_state import RunState
+from driftline.rules import RULES
 from driftline.schemas.effects import Effect, Send, Sent, Trim
-from driftline.schemas.keys import snapshot_key
 from driftline.schemas.records import Checkpoint
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault
+from driftline.schemas.records.keys import snapshot_key
+from tests.simulation.actors import Cores
 from tests.simulation.planting import Planted, server_with
+from tests.simulation.scenario import Fault
 
 
 class RestoresWithoutSteps(ShardServer):

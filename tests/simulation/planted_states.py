@@ -9,14 +9,14 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from driftline.consumers.freezing import freeze
-from driftline.consumers.run_state import RunState
-from driftline.consumers.server import Server
+from driftline.consumers.server.server import Server
+from driftline.ledger.dump import freeze
+from driftline.ledger.run_state import RunState
 from driftline.producers.proposal import Offer
+from driftline.producers.session import WorkerSession
 from driftline.schemas.records import FrozenState
-from driftline.testing.simulation.actors import Cores
-from driftline.training.evaluator import EvaluatorSession
-from driftline.training.session import WorkerSession
+from driftline.training.task.evaluator import EvaluatorSession
+from tests.simulation.actors import Cores
 from tests.simulation.planted_leases import GOING
 from tests.simulation.planting import Planted
 

@@ -6,20 +6,20 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from driftline.consumers.chain import Chain
-from driftline.consumers.coordinator import Coordinator
-from driftline.consumers.evidence import Evidence
-from driftline.consumers.leases import Leases
-from driftline.consumers.run_state import RunState
-from driftline.consumers.server import Server
-from driftline.consumers.shard_server import ShardServer
-from driftline.schemas.consistency import Consistency
-from driftline.schemas.data_config import DataConfig
+from driftline.consumers.coordinator.coordinator import Coordinator
+from driftline.consumers.coordinator.evidence import Evidence
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.shard_server import ShardServer
+from driftline.ledger.chain import Chain
+from driftline.ledger.leases import Leases
+from driftline.ledger.run_state import RunState
 from driftline.schemas.effects import Effect
-from driftline.schemas.local_work import LocalWork
-from driftline.schemas.schedule import Schedule
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
+from driftline.schemas.run.consistency import Consistency
+from driftline.schemas.run.data import DataConfig
+from driftline.schemas.run.local_work import LocalWork
+from driftline.schemas.run.schedule import Schedule
+from tests.simulation.actors import Cores
+from tests.simulation.scenario import Fault, Scenario, in_lock_step, scenario
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from driftline.testing.simulation.simulate import SimulationFailure, simulate
 from tests.simulation.planted import PLANTED
 from tests.simulation.planted_leases import LEASES
 from tests.simulation.planted_recovery import RECOVERY
 from tests.simulation.planted_states import STATES
 from tests.simulation.planting import Planted
+from tests.simulation.simulate import SimulationFailure, simulate
 
 
 @pytest.mark.parametrize("bug", [*PLANTED, *LEASES, *RECOVERY, *STATES], ids=str)

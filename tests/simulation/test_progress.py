@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from driftline.testing.simulation import __main__ as command_line
-from driftline.testing.simulation.__main__ import INTERRUPTED, main
-from driftline.testing.simulation.progress import BLOCK, Progress, blocks, code_digest
-from driftline.testing.simulation.tally import Tally, tally_from_json
+from tests.simulation import __main__ as command_line
+from tests.simulation.__main__ import INTERRUPTED, main
+from tests.simulation.progress import BLOCK, Progress, blocks, code_digest
+from tests.simulation.tally import Tally, tally_from_json
 
 SEEDS = range(30, 30 + 2 * BLOCK + 7)
 
@@ -121,7 +121,7 @@ def test_no_number_of_processes_is_refused(text: str, capsys: pytest.CaptureFixt
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:
     """With processes of its own, as `make sim` runs it."""
     arguments = ["--seeds", f"{4 * BLOCK}", "--progress", str(tmp_path), "--jobs", "2"]
-    command = [sys.executable, "-m", "driftline.testing.simulation", *arguments]
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     _wait_for_a_line(tmp_path)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to every process of the command

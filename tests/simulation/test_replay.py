@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from driftline.testing.simulation import runner
-from driftline.testing.simulation.__main__ import main
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Scenario
-from driftline.testing.simulation.simulate import Report, SimulationFailure, simulate
+from tests.simulation import runner
+from tests.simulation.__main__ import main
+from tests.simulation.actors import Cores
 from tests.simulation.planted import NeverPublishes
 from tests.simulation.planting import server_with
+from tests.simulation.scenario import Scenario
+from tests.simulation.simulate import Report, SimulationFailure, simulate
 
 
 def test_a_seed_gives_the_same_events_again() -> None:
@@ -23,7 +23,7 @@ def test_a_seed_gives_the_same_events_again() -> None:
 
 
 def test_the_events_do_not_depend_on_the_hash_seed_of_the_process() -> None:
-    command = [sys.executable, "-m", "driftline.testing.simulation", "--seed", "4"]
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "4"]
     outputs = {
         subprocess.run(
             command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -38,7 +38,7 @@ def test_a_failure_names_its_seed_the_replay_and_the_last_events() -> None:
         simulate(0, Cores(server=server_with(shards=NeverPublishes)))
     text = str(failure.value)
     assert text.startswith("seed 0, event ")
-    assert "replay: python -m driftline.testing.simulation --seed 0\n" in text
+    assert "replay: python -m tests.simulation --seed 0\n" in text
     assert len(re.findall(r"^ *\d+  ", text, re.MULTILINE)) == 40
 
 
@@ -56,7 +56,7 @@ def test_a_range_names_each_seed_that_fails_with_its_replay(
     monkeypatch.setattr(runner, "simulate", _fails_from_3_to_4)
     assert main(["--seeds", "2:6", "--jobs", "1"]) == 1
     out = capsys.readouterr().out
-    assert "failed: seed 3, event 9: no end\n  replay: python -m driftline.testing.simulation --seed 3\n" in out
+    assert "failed: seed 3, event 9: no end\n  replay: python -m tests.simulation --seed 3\n" in out
     assert "failed: seed 4: KeyError: 'no such group'\n  replay: python -m" in out
     assert out.endswith("2 of 4 seeds failed\n")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from driftline.consumers.decisions import DECISIONS
-from driftline.schemas.consistency import MODES
-from driftline.testing.simulation.scenario import Fault, Scenario, in_lock_step, scenario
-from driftline.testing.simulation.simulate import simulate
+from driftline.consumers.coordinator.decisions import DECISIONS
+from driftline.schemas.run.consistency import MODES
 from tests.simulation.many import SEEDS, SEEDS_A_FILE
+from tests.simulation.scenario import Fault, Scenario, in_lock_step, scenario
+from tests.simulation.simulate import simulate
 
 FOUND = {
     "a receipt whose send failed was never sent again": 3,

@@ -4,9 +4,9 @@ import random
 import time
 
 from driftline.broker.memory import MemoryBroker
-from driftline.consumers.server import Server
-from driftline.consumers.serving import SERVER_GROUPS
-from driftline.consumers.shell import Shell
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.serving import SERVER_GROUPS
+from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
 
 DEADLINE_S = 30.0

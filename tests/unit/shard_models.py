@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftline.consumers.rules import Engine, FloatArray
-from driftline.consumers.shard import Shard, ShardDelta
-from driftline.schemas.layout import Layout, Segment
-from driftline.schemas.run_config import RuleConfig
+from driftline.consumers.server.shard import Shard, ShardDelta
+from driftline.rules import Engine, FloatArray
+from driftline.schemas.model.layout import Layout, Segment
+from driftline.schemas.run.config import RuleConfig
 
 
 def numbers(seed: str, elements: int) -> FloatArray:

@@ -8,9 +8,10 @@ import numpy as np
 
 from driftline.broker.port import Start, Tail
 from driftline.broker.topics import SHARDED, Stream
-from driftline.consumers.server import Server
+from driftline.consumers.server.server import Server
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
+from driftline.producers.session import WorkerSession
 from driftline.schemas.effects import (
     CaughtUp,
     Effect,
@@ -24,10 +25,9 @@ from driftline.schemas.effects import (
     StopReading,
     Timer,
 )
-from driftline.schemas.layout import Layout, Segment
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.training.evaluator import EvaluatorSession
-from driftline.training.session import WorkerSession
+from driftline.schemas.model.layout import Layout, Segment
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.training.task.evaluator import EvaluatorSession
 
 Core = Server | WorkerSession | EvaluatorSession
 Place = tuple[Stream, int]

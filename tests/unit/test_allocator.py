@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, sys, threading
-from driftline.consumers.allocator import tune_allocator
+from driftline.consumers.server.allocator import tune_allocator
 
 if sys.argv[1] == "tuned":
     assert tune_allocator()
@@ -48,7 +48,7 @@ def test_threads_share_one_pool_of_memory(tmp_path: Path) -> None:
 
 HOLES = """
 import time
-from driftline.consumers.allocator import trimming, tune_allocator
+from driftline.consumers.server.allocator import trimming, tune_allocator
 
 def resident_mb():
     with open("/proc/self/statm", encoding="ascii") as file:

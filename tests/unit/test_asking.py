@@ -7,15 +7,15 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics
-from driftline.consumers.serving import serve
+from driftline.consumers.server.serving import serve
 from driftline.errors import RunRefused
+from driftline.ledger.entering.reading import read_ledger
+from driftline.runs import commanding, naming
+from driftline.runs.asking import CREATED, EXISTS
+from driftline.runs.commanding import create_run, stop_run
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.effects import Finish
 from driftline.schemas.records import RunEnd, StopRequest, Version
-from driftline.training import commanding, naming
-from driftline.training.asking import CREATED, EXISTS
-from driftline.training.commanding import create_run, stop_run
-from driftline.training.reading import read_ledger
 from tests.unit.stage import CONFIG, LAYOUT, OFFER, Stage
 
 RUN = CONFIG.name

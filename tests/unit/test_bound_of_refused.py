@@ -5,12 +5,12 @@ from itertools import permutations
 
 import pytest
 
-from driftline.consumers.decisions import decide
-from driftline.consumers.evidence import Evidence
-from driftline.consumers.run_state import RunState
-from driftline.schemas.consistency import Consistency
+from driftline.consumers.coordinator.decisions import decide
+from driftline.consumers.coordinator.evidence import Evidence
+from driftline.ledger.run_state import RunState
 from driftline.schemas.digests import contribution_root
 from driftline.schemas.records import Contribution, Event, Receipt, ShardReceipt, Version
+from driftline.schemas.run.consistency import Consistency
 from tests.unit.told_run import CONFIG, G1, G2, LAYOUT, UUID, Ledger
 
 DIGEST = b"d" * 32

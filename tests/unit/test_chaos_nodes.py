@@ -11,7 +11,7 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.embedded.state import Launch
 from driftline.broker.kafka import KafkaBroker
 from driftline.errors import EmbeddedBrokerError
-from driftline.training.chaos_nodes import Nodes
+from driftline.launch.chaos_nodes import Nodes
 
 
 class Three:

@@ -1,8 +1,8 @@
 """Who may take the place of a live worker of the same name."""
 
-from driftline.consumers.evidence import Evidence
-from driftline.consumers.heard_members import REPEATS
-from driftline.consumers.run_state import RunState
+from driftline.consumers.coordinator.evidence import Evidence
+from driftline.consumers.coordinator.pending_members import REPEATS
+from driftline.ledger.run_state import RunState
 from driftline.schemas.records import GroupId, Leave, Ready, RunStart
 
 RUN, OLD, NEW = bytes(16), b"o" * 16, b"n" * 16

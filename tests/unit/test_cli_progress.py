@@ -5,8 +5,8 @@ import io
 import pytest
 
 from driftline.cli.progress import ProgressLine, progress_words
-from driftline.consumers.run_state import RunState
-from driftline.training.progress import Progress, Watching
+from driftline.ledger.run_state import RunState
+from driftline.observe.run.progress import Progress, Watching
 from tests.unit.told_run import ELEMENTS, G1, Ledger, told, use
 
 RUNNING = Progress(

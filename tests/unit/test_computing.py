@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from driftline.consumers.follower import Model
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
-from driftline.schemas.local_work import LocalWork
-from driftline.schemas.sample_range import SampleRange
-from driftline.training.computing import Computing, Skipped
-from driftline.training.data import epoch_order
-from driftline.training.model_layout import flatten_parameters, load_parameters
-from driftline.training.randomness import build_model
-from driftline.training.run_settings import RunSettings
+from driftline.schemas.records.sample_range import SampleRange
+from driftline.schemas.run.local_work import LocalWork
+from driftline.training.model.layout import flatten_parameters, load_parameters
 from driftline.training.task import Dataset, Task, read_batch
+from driftline.training.task.computing import Computing, Skipped
+from driftline.training.task.data import epoch_order
+from driftline.training.task.randomness import build_model
+from driftline.training.worker.run_settings import RunSettings
 
 
 @dataclass(kw_only=True)

@@ -26,7 +26,7 @@ from bench.convergence.paced import Paced
 from bench.convergence.results import SAME, Point, Results, Row, append, append_conditions, load
 from bench.convergence.trials import SEEDS, SLOW_WORKER, SLOWNESS, WORKERS, trials
 from driftline.training.task import read_batch
-from driftline.training.tasks.digits import Digits
+from driftline.training.task.builtin.digits import Digits
 
 RESULTS = Path(page.__file__).with_name("results.jsonl")
 ROW = Row(

@@ -14,8 +14,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from driftline.broker.topics import SHARDED, Stream
-from driftline.consumers.run_state import RunState
 from driftline.errors import IntegrityError
+from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import encode
 from driftline.schemas.digests import seal
 from driftline.schemas.records import (
@@ -36,7 +36,7 @@ from driftline.schemas.records import (
     Snapshot,
     TermStart,
 )
-from driftline.schemas.run_config_json import run_config_to_json
+from driftline.schemas.run.config_json import run_config_to_json
 from tests.strategies import RECORD_TYPES, any_record, records_of
 from tests.unit.stage import CONFIG, LAYOUT, PARTITIONS, Stage
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftline.schemas.sample_range import SampleRange, Samples, count, joined
-from driftline.training.data import LeasedSamples, epoch_order
+from driftline.schemas.records.sample_range import SampleRange, Samples, count, joined
+from driftline.training.task.data import LeasedSamples, epoch_order
 
 GOLDEN_START = [226, 768, 161, 748, 853, 932, 878, 204]
 GOLDEN_DIGEST = "07bb26f1b8fbea1f"

@@ -9,10 +9,10 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.training.disk_use import deltas_between, disk_use, kept_deltas, size
-from driftline.training.disk_watch import LOW_BYTES, DiskWatch
-from driftline.training.progress import Progress
+from driftline.launch.disk_watch import LOW_BYTES, DiskWatch
+from driftline.observe.run.disk_use import deltas_between, disk_use, kept_deltas, size
+from driftline.observe.run.progress import Progress
+from driftline.schemas.run.config import RuleConfig, RunConfig
 from tests.unit.shard_models import cut
 
 CONFIG = RunConfig(name="r", workers=4, steps=1000, rule=RuleConfig(name="adamw", groups=({},)))

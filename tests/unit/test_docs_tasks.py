@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.memory import MemoryBroker
-from driftline.consumers.follower import Model
 from driftline.errors import ConfigError
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
-from driftline.schemas.sample_range import Samples
+from driftline.schemas.records.sample_range import Samples
 from driftline.testing.in_process import Leased, run_in_process
-from driftline.training import optimizer_settings
-from driftline.training.computing import Computing
-from driftline.training.evaluation import evaluate
-from driftline.training.randomness import build_model
-from driftline.training.run_settings import RunSettings
+from driftline.training.model import rule as optimizer_settings
 from driftline.training.task import Task, load_task
+from driftline.training.task.computing import Computing
+from driftline.training.task.evaluation import evaluate
+from driftline.training.task.randomness import build_model
+from driftline.training.worker.run_settings import RunSettings
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
 WRITTEN, TRIED, KEPT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from driftline.schemas.sample_range import SampleRange, Samples
-from driftline.training.drawing import Drawing, Found
-from driftline.training.session import WorkerSession
+from driftline.producers.session import WorkerSession
+from driftline.schemas.records.sample_range import SampleRange, Samples
+from driftline.training.worker.drawing import Drawing, Found
 
 NO_MORE = SimpleNamespace(is_due=lambda _group: False, is_free=lambda _epoch: True, due=lambda: ())
 """Others may get more of the epoch; this worker has what it may hold."""

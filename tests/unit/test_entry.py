@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from driftline.consumers.entering import enter_ledger
-from driftline.consumers.entry import Search, Value, find_entry
-from driftline.consumers.server import Server
-from driftline.consumers.serving import SERVER_GROUPS
-from driftline.consumers.shell import Shell
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.serving import SERVER_GROUPS
 from driftline.errors import BrokerUnreachable
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.entering.entry import Search, Value, find_entry
+from driftline.ledger.entering.reading import read_ledger, read_present
+from driftline.producers.session import Phase, WorkerSession
+from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Checkpoint, FrozenState, Version
-from driftline.testing.small_model import small_run
-from driftline.testing.state_difference import state_difference
-from driftline.testing.still_run import StillRun
-from driftline.training.following import load_newest
-from driftline.training.reading import read_ledger, read_present
-from driftline.training.session import Phase, WorkerSession
+from driftline.training.worker.following import load_newest
+from tests.small_model import small_run
+from tests.state_difference import state_difference
+from tests.still_run import StillRun
 from tests.unit.test_frozen_states import fold, last, ledger
 
 

@@ -14,15 +14,14 @@ from torch import Tensor, nn, optim
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.serving import serve
+from driftline.consumers.server.serving import serve
 from driftline.errors import BrokerError, DriftlineError, RunRefused
-from driftline.training import evaluating
-from driftline.training.evaluating import evaluate_run
-from driftline.training.preparing import prepare_topics
-from driftline.training.reading import read_ledger
-from driftline.training.run_settings import RunSettings
-from driftline.training.task import Dataset, Task
-from driftline.training.working import work
+from driftline.ledger.entering.reading import read_ledger
+from driftline.training.task import Dataset, Task, evaluating
+from driftline.training.task.evaluating import evaluate_run
+from driftline.training.task.worker import work
+from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.run_settings import RunSettings
 from tests.unit.test_same_run import OTHER, RUN, TOPICS, put_in_its_place, wait_until
 
 STEPS = 40

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from driftline.consumers import policy
-from driftline.consumers.event_check import event_problem, shorten, weight_problem
-from driftline.schemas.consistency import MAX_STALENESS, Consistency
+from driftline.ledger import policy
+from driftline.ledger.event_check import event_problem, shorten, weight_problem
 from driftline.schemas.records import Event, Heartbeat, PartitionPosition, Receipt, ServerState, ShardDigest, Skip
+from driftline.schemas.run.consistency import MAX_STALENESS, Consistency
 from tests.strategies import SAMPLES
 from tests.unit.told_run import LAYOUT
 

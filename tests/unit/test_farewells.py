@@ -5,15 +5,15 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Start
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.heard_members import PROCESS_ENDED
+from driftline.consumers.coordinator.pending_members import PROCESS_ENDED
 from driftline.errors import UsageError
+from driftline.launch import exits as module
+from driftline.launch.exits import Farewells
+from driftline.launch.ledger_watch import LedgerHead
+from driftline.ledger.entering.reading import until_end
+from driftline.producers.incarnations import new_incarnation, new_mark, read_mark
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
-from driftline.training import farewells as module
-from driftline.training.farewells import Farewells
-from driftline.training.incarnations import new_incarnation, new_mark, read_mark
-from driftline.training.ledger_watch import LedgerHead
-from driftline.training.reading import until_end
 from tests.unit.stage import Stage
 from tests.unit.told_run import UUID, told
 

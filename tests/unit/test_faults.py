@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from driftline.broker.memory import MemoryBroker
 from driftline.cli import main
 from driftline.errors import ConfigError
-from driftline.training.chaos import Chaos
-from driftline.training.faults import Action, Fault, parse_script, target_problems
-from driftline.training.processes import Child, Children
+from driftline.launch.chaos import Chaos
+from driftline.launch.faults import Action, Fault, parse_script, target_problems
+from driftline.launch.processes import Child, Children
 from tests.unit.told_run import told, write
 
 TIMES = "give one such as 500ms, 10s or 2m, of at most a day, or: for ever"

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from driftline.broker.topics import Stream
-from driftline.consumers import decision_checkpoint
-from driftline.consumers.run_state import RunState
-from driftline.consumers.thawing import NotThawed, thaw
+from driftline.consumers.coordinator import checkpoint as decision_checkpoint
 from driftline.errors import IntegrityError
+from driftline.ledger.restore import NotThawed, thaw
+from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Checkpoint, FrozenState, RunStart
-from driftline.testing.small_model import small_run
-from driftline.testing.state_difference import state_difference
-from driftline.testing.still_run import StillRun
+from tests.small_model import small_run
+from tests.state_difference import state_difference
+from tests.still_run import StillRun
 from tests.unit.test_checkpoints import checkpoints, records
 
 

@@ -7,9 +7,9 @@ from torch import nn, optim
 from torch.nn import functional
 
 from driftline.errors import RunRefused
-from driftline.schemas.layout import Layout
-from driftline.training.gradients import collect_gradients
-from driftline.training.model_layout import describe
+from driftline.schemas.model.layout import Layout
+from driftline.training.model.gradients import collect_gradients
+from driftline.training.model.layout import describe
 
 
 def layout_of(model: nn.Module) -> Layout:

@@ -9,17 +9,17 @@ from driftline.broker.port import TopicSpec
 from driftline.broker.topic_check import create_command, topic_differences
 from driftline.broker.topics import run_topics
 from driftline.config.loading import load_run_settings
-from driftline.consumers.same_run import check_same_run
 from driftline.errors import ConfigError, RunRefused
-from driftline.schemas.consistency import Consistency
-from driftline.schemas.local_work import LocalWork
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.schemas.schedule import Schedule
-from driftline.training.adopting import adopted_settings
-from driftline.training.commanding import create_run
-from driftline.training.preparing import prepare_topics
-from driftline.training.reading import read_config, read_ledger
-from driftline.training.run_settings import RunSettings
+from driftline.ledger.entering.reading import read_config, read_ledger
+from driftline.ledger.entering.same_run import check_same_run
+from driftline.runs.commanding import create_run
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.consistency import Consistency
+from driftline.schemas.run.local_work import LocalWork
+from driftline.schemas.run.schedule import Schedule
+from driftline.training.worker.adopting import adopted_settings
+from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.run_settings import RunSettings
 from tests.unit.stage import CONFIG, OFFER
 
 RULE = RuleConfig(name="sgd", groups=({"lr": 0.3, "momentum": 0.5, "nesterov": 1.0},))

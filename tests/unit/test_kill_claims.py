@@ -3,8 +3,8 @@
 import pytest
 
 from driftline.schemas.records import GroupId
-from driftline.testing.kills.acknowledged import Clock, Noted
-from driftline.testing.kills.claims import Told, broken_claims
+from tests.kills.acknowledged import Clock, Noted
+from tests.kills.claims import Told, broken_claims
 
 ADA, BOB = GroupId(3, 0), GroupId(3, 1)
 

@@ -6,8 +6,8 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.known_ends import OWNER, KnownEnds
-from driftline.consumers.run_state import RunState
+from driftline.ledger.known_ends import OWNER, KnownEnds
+from driftline.ledger.run_state import RunState
 from driftline.schemas.effects import AskEnds, Effect, Finish
 from driftline.testing.in_process import run_in_process
 from tests.unit.newcomer import new_server

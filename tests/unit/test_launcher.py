@@ -13,18 +13,18 @@ from driftline.cli.options import Words
 from driftline.cli.server import server
 from driftline.cli.worker import worker
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
-from driftline.schemas.consistency import Consistency
+from driftline.launch import launcher as module
+from driftline.launch.background import Background
+from driftline.launch.launcher import Launcher
+from driftline.launch.plan import Plan
+from driftline.runs.naming import existing_run, unused_names, unused_run_name
+from driftline.runtime.outcome import check_finish
 from driftline.schemas.effects import Finish
-from driftline.schemas.local_work import LocalWork
-from driftline.schemas.schedule import Schedule
-from driftline.training import launcher as module
-from driftline.training.background import Background
-from driftline.training.launcher import Launcher
-from driftline.training.naming import existing_run, unused_names, unused_run_name
-from driftline.training.outcome import check_finish
-from driftline.training.plan import Plan
-from driftline.training.run_settings import RunSettings
+from driftline.schemas.run.consistency import Consistency
+from driftline.schemas.run.local_work import LocalWork
+from driftline.schemas.run.schedule import Schedule
 from driftline.training.task import Task
+from driftline.training.worker.run_settings import RunSettings
 from tests.unit.told_run import Ledger, told, write
 
 STEADY = "import sys; sys.stdin.read()"
@@ -239,7 +239,7 @@ def test_a_run_that_ended_is_refused_with_the_way_out() -> None:
 
 def test_a_run_that_goes_on_without_anybody_is_joined_under_the_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that its workers read the data that they would have read."""
-    monkeypatch.setattr("driftline.training.naming.LISTEN_S", 0.1)
+    monkeypatch.setattr("driftline.runs.naming.LISTEN_S", 0.1)
     broker = MemoryBroker()
     write(broker, "told", Ledger().start().values)
     existing = existing_run(broker, "told")

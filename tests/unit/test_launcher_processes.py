@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from driftline.training.processes import Child, Children
+from driftline.launch.processes import Child, Children
 
 STEADY = "import sys; print('up', flush=True); sys.stdin.read(); print('input ended', flush=True)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -87,7 +87,7 @@ def test_an_interruption_of_the_polite_end_kills_at_once(children: Children, mon
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("driftline.training.processes.time.sleep", interrupt)
+    monkeypatch.setattr("driftline.launch.processes.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         children.end([("worker", 30.0)])
     assert deaf.code == -signal.SIGKILL
@@ -103,7 +103,7 @@ def test_the_environment_reaches_the_process_and_its_command_line_stays_clean(ch
 LAUNCHER = """
 import sys, time
 from pathlib import Path
-from driftline.training.processes import Children
+from driftline.launch.processes import Children
 children = Children(Path(sys.argv[1]))
 child = children.start("worker-1", "worker", [sys.executable, "-c", sys.argv[2]])
 print(child.process.pid, flush=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftline.errors import ConfigError
-from driftline.schemas.layout import (
+from driftline.schemas.model.layout import (
     MAX_SHARD_ELEMENTS,
     Layout,
     Piece,

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from driftline.broker.memory import MemoryBroker
-from driftline.consumers.follower import Model
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.codec import decode
-from driftline.schemas.consistency import Consistency
-from driftline.schemas.data_config import DataConfig
-from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import Grant, Lease, Use, Version
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.schemas.sample_range import SampleRange, Samples, count
+from driftline.schemas.records.sample_range import SampleRange, Samples, count
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.consistency import Consistency
+from driftline.schemas.run.data import DataConfig
 from driftline.testing.in_process import Leased, run_in_process
-from driftline.training.data import LeasedSamples
+from driftline.training.task.data import LeasedSamples
 from tests.unit.verifiable import Log
 
 RUN, WORKERS, SAMPLES, BATCH, EPOCHS = "leased", ("ada", "bob", "cyn"), 61, 4, 2

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftline.consumers.leases import MOST_OPEN, Leases
-from driftline.schemas.data_config import DataConfig
-from driftline.schemas.local_work import LocalWork
+from driftline.ledger.leases import MOST_OPEN, Leases
 from driftline.schemas.records import Grant, GroupId, SampleRange
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.schemas.sample_range import Samples, count, joined, without
+from driftline.schemas.records.sample_range import Samples, count, joined, without
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.data import DataConfig
+from driftline.schemas.run.local_work import LocalWork
 
 A, B, C = (GroupId(7, index) for index in range(3))
 ONE_BATCH = LocalWork()

@@ -7,22 +7,22 @@ import pytest
 
 from driftline.broker.port import Record
 from driftline.cli.tables import status_lines
-from driftline.consumers.decisions import _rejection
-from driftline.consumers.evidence import Evidence
-from driftline.consumers.rejection_reasons import reason_word
-from driftline.consumers.run_state import RunState
-from driftline.consumers.verification_ledger import LedgerProof
+from driftline.consumers.coordinator.decisions import _rejection
+from driftline.consumers.coordinator.evidence import Evidence
 from driftline.errors import IntegrityError
+from driftline.ledger.rejection_reasons import reason_word
+from driftline.ledger.run_state import RunState
+from driftline.observe.records.ledger_words import ledger_words
+from driftline.observe.records.story import Story
+from driftline.observe.records.version_view import view_version
+from driftline.observe.run.live import Live
+from driftline.observe.run.status import build_status
+from driftline.observe.run.waiting import waited_for
+from driftline.replay.verify.ledger import LedgerProof
 from driftline.schemas.codec import encode
-from driftline.schemas.consistency import Consistency
-from driftline.schemas.data_config import DataConfig
 from driftline.schemas.records import Grant, GroupId, Lease, Membership, Rejection, Removal, SampleRange, Skip, Use
-from driftline.training.ledger_words import ledger_words
-from driftline.training.live import Live
-from driftline.training.status import build_status
-from driftline.training.story import Story
-from driftline.training.version_view import view_version
-from driftline.training.waiting import waited_for
+from driftline.schemas.run.consistency import Consistency
+from driftline.schemas.run.data import DataConfig
 from tests.unit.told_run import CONFIG, FIRST, G1, G2, SECOND, UUID, Ledger, beat, use
 
 DATA = DataConfig(samples=10, batch_size=2, block=4, epochs=1)

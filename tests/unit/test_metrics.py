@@ -15,21 +15,21 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
 from driftline.config.address import read_address, read_first_address
 from driftline.config.problems import Problems
-from driftline.consumers.figures import run_samples, server_samples
-from driftline.consumers.rejection_reasons import OTHER, REASONS, reason_word
-from driftline.consumers.server import Server
-from driftline.consumers.shell import Shell
+from driftline.consumers.server.metrics import run_samples, server_samples
+from driftline.consumers.server.server import Server
 from driftline.errors import BrokerUnreachable, UsageError
+from driftline.ledger.entering.reading import read_ledger
+from driftline.ledger.rejection_reasons import OTHER, REASONS, reason_word
+from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Received, Send, SendFailed
 from driftline.telemetry import catalogue
 from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
 from driftline.telemetry.exporter import Exporter, check_free
 from driftline.telemetry.exporting import metrics_url, written
 from driftline.telemetry.metrics import Counted, Kind, Sample, Summed
-from driftline.testing.small_model import small_run
-from driftline.testing.still_run import StillRun
-from driftline.training.figures import evaluator_samples, worker_samples
-from driftline.training.reading import read_ledger
+from driftline.training.worker.metrics import evaluator_samples, worker_samples
+from tests.small_model import small_run
+from tests.still_run import StillRun
 from tests.unit.told_run import told, write
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()

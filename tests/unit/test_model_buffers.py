@@ -7,9 +7,9 @@ from torch import nn, optim
 
 from driftline.errors import RunRefused
 from driftline.producers.deltas import Gradient
-from driftline.schemas.layout import Layout
-from driftline.training.buffers import with_buffers
-from driftline.training.model_layout import FlatArray, describe, flatten_parameters, load_parameters
+from driftline.schemas.model.layout import Layout
+from driftline.training.model.buffers import with_buffers
+from driftline.training.model.layout import FlatArray, describe, flatten_parameters, load_parameters
 
 
 class Buffers(nn.Module):

@@ -8,8 +8,8 @@ import torch
 from torch import nn, optim
 
 from driftline.errors import RunRefused
-from driftline.schemas.layout import Layout
-from driftline.training.model_layout import FlatArray, describe, flatten_parameters, load_parameters
+from driftline.schemas.model.layout import Layout
+from driftline.training.model.layout import FlatArray, describe, flatten_parameters, load_parameters
 
 
 class Odd(nn.Module):

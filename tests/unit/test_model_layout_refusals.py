@@ -8,7 +8,7 @@ from torch import nn, optim
 from torch.nn.parameter import UninitializedBuffer
 
 from driftline.errors import ConfigError
-from driftline.training.model_layout import describe
+from driftline.training.model.layout import describe
 
 
 class Holder(nn.Module):

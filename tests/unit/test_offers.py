@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from driftline.broker.topics import Stream
-from driftline.schemas.consistency import Consistency
+from driftline.producers.session import WorkerSession
 from driftline.schemas.effects import CaughtUp, Finish
-from driftline.training.session import WorkerSession
+from driftline.schemas.run.consistency import Consistency
 from tests.unit.stage import CONFIG, OFFER
 
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from driftline.testing.one_update import one_update
+from tests.one_update import one_update
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "one-update.md"
 
 
 def test_the_page_is_that_of_the_run() -> None:
-    """It changes when records, digests or words do; then: python -m driftline.testing.one_update > the page."""
-    assert PAGE.read_text() == one_update(), "make it anew: python -m driftline.testing.one_update > docs/one-update.md"
+    """It changes when records, digests or words do; then: python -m tests.one_update > the page."""
+    assert PAGE.read_text() == one_update(), "make it anew: python -m tests.one_update > docs/one-update.md"
 
 
 def test_two_runs_give_the_same_page() -> None:

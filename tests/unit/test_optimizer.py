@@ -11,9 +11,9 @@ import torch
 from torch import optim
 
 from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError
-from driftline.training.commanding import stop_run
-from driftline.training.model_layout import describe, flatten_parameters
-from driftline.training.participation import Left
+from driftline.runs.commanding import stop_run
+from driftline.training.model.layout import describe, flatten_parameters
+from driftline.training.worker.participation import Left
 from tests.unit.scripted import House, house, line, loss_of, step, together
 
 
@@ -225,7 +225,7 @@ def test_an_optimizer_that_is_dropped_leaves(home: House) -> None:
 
 def test_a_second_process_of_one_name_is_the_newer_start_of_it(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two machines nobody can see the other's lock: the first is told why it is out, and what to do."""
-    monkeypatch.setattr("driftline.training.optimizer_registry.make_room", lambda *_: "")
+    monkeypatch.setattr("driftline.training.optimizer.registry.make_room", lambda *_: "")
     model, other = line(), line()
     old = home.optimizer(model)
     with home.optimizer(other) as new:
@@ -273,7 +273,7 @@ def test_the_last_version_is_read_if_it_did_not_come_by_itself(home: House, monk
     with home.optimizer(model, steps=2) as opt:
         while not opt.done:
             step(model, opt)
-    monkeypatch.setattr("driftline.training.session.FINAL_MODEL_S", -1.0)
+    monkeypatch.setattr("driftline.producers.session.FINAL_MODEL_S", -1.0)
     with home.optimizer(late) as opt:
         assert (opt.done, opt.version) == (True, 2)
         assert bits(late) == bits(model)

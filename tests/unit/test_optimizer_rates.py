@@ -15,16 +15,16 @@ from torch import optim
 from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 
 from driftline.config.loading import load_run_settings
-from driftline.consumers.contradictions import in_version
-from driftline.consumers.event_check import MOST_RATE, rates_problem
-from driftline.consumers.policy import mean_rates
 from driftline.errors import ConfigError, RunRefused, UsageError
+from driftline.ledger.contradictions import in_version
+from driftline.ledger.event_check import MOST_RATE, rates_problem
+from driftline.ledger.policy import mean_rates
 from driftline.schemas.records import GroupId, Use, Version
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.schemas.schedule import Schedule, schedule_problems
-from driftline.testing.simulation.plain_rules import mean_rate
-from driftline.training.computing import Computing
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.schedule import Schedule, schedule_problems
 from driftline.training.task import load_task
+from driftline.training.task.computing import Computing
+from tests.simulation.plain_rules import mean_rate
 from tests.unit.scripted import House, house, line, loss_of, step, together
 from tests.unit.told_run import LAYOUT
 

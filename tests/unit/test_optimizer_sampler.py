@@ -13,11 +13,11 @@ from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
 import driftline
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.run_state import RunState
 from driftline.errors import ConfigError, RunEnded, RunRefused, UsageError
+from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
-from driftline.training.data import epoch_order
+from driftline.training.task.data import epoch_order
 from tests.unit.scripted import RUN, House, house, line, loss_of, together
 
 SAMPLES, BATCH = 50, 4

@@ -10,7 +10,7 @@ import torch
 from torch import nn, optim
 
 from driftline.errors import ConfigError
-from driftline.training.optimizer_settings import group_of_parameters, rule_of
+from driftline.training.model.rule import group_of_parameters, rule_of
 
 W = nn.Parameter(torch.zeros(2))
 B = nn.Parameter(torch.zeros(2))
@@ -112,8 +112,8 @@ def test_building_an_optimizer_to_read_it_leaves_torchs_compiler_out_and_torch_a
     code = """
 import sys
 import torch
-from driftline.training.optimizer_settings import build_optimizer
-from driftline.training.randomness import build_model, set_torch_defaults
+from driftline.training.model.rule import build_optimizer
+from driftline.training.task.randomness import build_model, set_torch_defaults
 from driftline.training.task import load_task
 before = dict(vars(torch.optim.Optimizer.add_param_group.__wrapped__))
 set_torch_defaults()

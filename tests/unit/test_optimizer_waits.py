@@ -11,13 +11,13 @@ from torch import optim
 import driftline
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.shell import Shell
 from driftline.errors import WaitTimeout
+from driftline.ledger.entering.reading import until_end
+from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode
 from driftline.schemas.effects import Send
 from driftline.schemas.records import Leave
-from driftline.training.reading import until_end
-from driftline.training.termination import Termination
+from driftline.training.optimizer.termination import Termination
 from tests.unit.scripted import RUN, House, house, line, loss_of, step, together
 
 
@@ -132,7 +132,7 @@ def test_sigterm_leaves_a_close_no_long_wait(
 ) -> None:
     """Otherwise the process would be ended in the middle of it, and say no goodbye."""
     caplog.set_level("INFO")
-    monkeypatch.setattr("driftline.training.optimizer.TERMINATION", Termination(within_s=1000))
+    monkeypatch.setattr("driftline.training.optimizer.optimizer.TERMINATION", Termination(within_s=1000))
     model = line()
     opt = home.optimizer(model, mode="async")
     home.close()

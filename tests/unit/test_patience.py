@@ -8,10 +8,10 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
 from driftline.broker.topics import Stream
-from driftline.consumers.errands import Errands
-from driftline.consumers.evidence import Evidence
-from driftline.consumers.known_ends import OWNER
-from driftline.consumers.run_state import RunState
+from driftline.consumers.coordinator.evidence import Evidence
+from driftline.ledger.known_ends import OWNER
+from driftline.ledger.run_state import RunState
+from driftline.runtime.errands import Errands
 from driftline.schemas.effects import AskEnds
 from driftline.schemas.records import NO_HASH, Contribution, Ready, StopRequest
 from tests.unit.told_run import CONFIG, G1, UUID, Ledger, server

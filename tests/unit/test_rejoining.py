@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn, optim
 
 from driftline.broker.memory import MemoryBroker
-from driftline.consumers.run_state import RunState
-from driftline.consumers.serving import serve
-from driftline.consumers.shell import Shell
+from driftline.consumers.server.serving import serve
+from driftline.ledger.entering.reading import read_ledger
+from driftline.ledger.run_state import RunState
+from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
-from driftline.training.preparing import prepare_topics
-from driftline.training.reading import read_ledger
-from driftline.training.run_settings import RunSettings
 from driftline.training.task import Dataset, Task
-from driftline.training.working import work
+from driftline.training.task.worker import work
+from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.run_settings import RunSettings
 
 DEADLINE_S = 60.0
 STEPS = 120

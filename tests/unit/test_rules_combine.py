@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from driftline.consumers.rules import FloatArray, combine
+from driftline.rules import FloatArray, combine
 from tests.unit.shard_models import numbers
 
 

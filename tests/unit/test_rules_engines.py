@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from driftline.consumers.rules import choose_engine, compiled
-from driftline.consumers.rules.engines import NUMPY, SWITCH
 from driftline.errors import ConfigError
+from driftline.rules import choose_engine, compiled
+from driftline.rules.engines import NUMPY, SWITCH
 
 
 def test_numpy_computes_unless_something_else_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from driftline.consumers.rules import Engine
-from driftline.schemas.run_config import RuleConfig
+from driftline.rules import Engine
+from driftline.schemas.run.config import RuleConfig
 from tests.unit.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, digest_of_story, numbers
 
 GOLDEN = Path(__file__).parent / "golden" / "rules" / "bits.json"

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftline.consumers.rules import RULES
-from driftline.consumers.shard import Shard
+from driftline.consumers.server.shard import Shard
 from driftline.errors import NonFiniteState
-from driftline.schemas.run_config import RuleConfig
+from driftline.rules import RULES
+from driftline.schemas.run.config import RuleConfig
 from tests.unit.shard_models import cut
 
 ELEMENTS = 5

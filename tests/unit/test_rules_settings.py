@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driftline.consumers.rules import RULES, check_rule, with_defaults
-from driftline.schemas.run_config import RuleConfig
+from driftline.rules import RULES, check_rule, with_defaults
+from driftline.schemas.run.config import RuleConfig
 
 
 def test_an_unknown_rule_is_refused_by_name_with_near_names() -> None:

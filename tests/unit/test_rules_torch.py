@@ -14,9 +14,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftline.consumers.rules import RULES, FloatArray, check_rule, with_defaults
-from driftline.schemas.run_config import RuleConfig
-from driftline.training.optimizer_settings import _without_compiler
+from driftline.rules import RULES, FloatArray, check_rule, with_defaults
+from driftline.schemas.run.config import RuleConfig
+from driftline.training.model.rule import _without_compiler
 from tests.unit.shard_models import Contribution, Model, cut, numbers
 
 ROOT = Path(__file__).parents[2]

@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn, optim
 
 from driftline.broker.memory import MemoryBroker
-from driftline.consumers.follower import Model
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
-from driftline.schemas.layout import Layout
-from driftline.schemas.local_work import LocalWork
-from driftline.schemas.sample_range import Samples
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.records.sample_range import Samples
+from driftline.schemas.run.local_work import LocalWork
 from driftline.testing.in_process import Leased, Outcome, run_in_process
-from driftline.training.computing import Computing
-from driftline.training.evaluation import evaluate
-from driftline.training.model_layout import FlatArray, flatten_parameters, load_parameters
-from driftline.training.randomness import build_model
-from driftline.training.run_settings import RunSettings
+from driftline.training.model.layout import FlatArray, flatten_parameters, load_parameters
 from driftline.training.task import Dataset, Task
+from driftline.training.task.computing import Computing
+from driftline.training.task.evaluation import evaluate
+from driftline.training.task.randomness import build_model
+from driftline.training.worker.run_settings import RunSettings
 from tests.unit.verifiable import Log
 
 WORKERS = ("ada", "bob")

@@ -10,17 +10,17 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers import serving
-from driftline.consumers.entering import enter_ledger
-from driftline.consumers.run_state import RunState
-from driftline.consumers.same_run import SameRun
+from driftline.consumers.server import serving
 from driftline.errors import RunRefused, WaitTimeout
-from driftline.training import running as module
-from driftline.training import watching
-from driftline.training.following import follow_run
-from driftline.training.reading import read_ledger
-from driftline.training.running import Running
-from driftline.training.session import WorkerSession
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.entering.reading import read_ledger
+from driftline.ledger.entering.same_run import SameRun
+from driftline.ledger.run_state import RunState
+from driftline.observe.run import watching
+from driftline.producers.session import WorkerSession
+from driftline.runtime import running as module
+from driftline.runtime.running import Running
+from driftline.training.worker.following import follow_run
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 

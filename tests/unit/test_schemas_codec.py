@@ -54,7 +54,7 @@ def types(value: Any) -> Any:
 
 def test_samples_and_schema_files() -> None:
     """Every record has one schema file and one sample, and there are no others."""
-    folder = Path(codec.__file__).parent / "avsc"
+    folder = Path(codec.__file__).parent.parent / "avsc"
     names = sorted(snake_case(record_type.__name__) for record_type in RECORD_TYPES)
     assert sorted(path.stem for path in folder.glob("*.avsc")) == names
     assert sorted(snake_case(type(sample).__name__) for sample in SAMPLES) == names

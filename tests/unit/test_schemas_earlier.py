@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from driftline.errors import Undecodable
 from driftline.schemas import codec, records
 from driftline.schemas.codec import decode, encode, peek_type
+from driftline.schemas.codec.shapes import bind
 from driftline.schemas.records import AnyRecord, Contribution, Rejection, Skip, Version
-from driftline.schemas.shapes import bind
 from tests.strategies import RECORD_TYPES, avsc, records_of, snake_case
 from tests.unit.test_schemas_codec import bits, types
 
-FOLDER = Path(codec.__file__).parent / "avsc" / "earlier"
+FOLDER = Path(codec.__file__).parent.parent / "avsc" / "earlier"
 GOLDEN = Path(__file__).parent / "golden" / "records" / "earlier"
 EARLIER = sorted(FOLDER.iterdir())
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from driftline.errors import ConfigError
-from driftline.schemas.consistency import Consistency
-from driftline.schemas.run_config import RuleConfig, RunConfig, check
-from driftline.schemas.run_config_json import differences, run_config_from_json, run_config_to_json
+from driftline.schemas.run.config import RuleConfig, RunConfig, check
+from driftline.schemas.run.config_json import differences, run_config_from_json, run_config_to_json
+from driftline.schemas.run.consistency import Consistency
 
 CONFIG = RunConfig(
     name="digits",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from driftline.schemas.codec.shapes import bind
 from driftline.schemas.records import GroupId, PayloadBytes
-from driftline.schemas.shapes import bind
 
 LONG = {"name": "count", "type": "long"}
 GROUP = {

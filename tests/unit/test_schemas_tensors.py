@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from driftline.errors import NotEncodable, Undecodable
-from driftline.schemas.tensors import decode_fp32, encode_fp32, is_finite, pack_presence, unpack_presence
+from driftline.schemas.model.tensors import decode_fp32, encode_fp32, is_finite, pack_presence, unpack_presence
 
 ODD_BITS = np.array(
     [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFC12345],

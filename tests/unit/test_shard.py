@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from driftline.consumers.rules import FloatArray
-from driftline.consumers.shard import Shard
+from driftline.consumers.server.shard import Shard
 from driftline.errors import NonFiniteState
-from driftline.schemas.run_config import RuleConfig
+from driftline.rules import FloatArray
+from driftline.schemas.run.config import RuleConfig
 from tests.unit.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, numbers
 
 LAYOUT = cut([("weight", 4, 0), ("mask", 2, -1), ("bias", 3, 1)])

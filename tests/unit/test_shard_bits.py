@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driftline.consumers import shard
-from driftline.consumers.rules import FloatArray
+from driftline.consumers.server import shard
+from driftline.rules import FloatArray
 from tests.unit.shard_models import (
     ELEMENTS,
     RULES_UNDER_TEST,

@@ -5,15 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from driftline.consumers import contradictions, policy
-from driftline.consumers.delta_check import CheckedDelta, not_finite
-from driftline.consumers.rules import Engine, FloatArray, choose_engine
-from driftline.consumers.rules.compiled import bind_to
-from driftline.consumers.rules.loops import adagrad_loop, adam_loop, momentum_loop, sgd_loop
-from driftline.consumers.shard import Shard, ShardBuffers
-from driftline.schemas.layout import Layout, Segment
+from driftline.consumers.server.delta_check import CheckedDelta, not_finite
+from driftline.consumers.server.shard import Shard, ShardBuffers
+from driftline.ledger import contradictions, policy
+from driftline.rules import Engine, FloatArray, choose_engine
+from driftline.rules.compiled import bind_to
+from driftline.rules.loops import adagrad_loop, adam_loop, momentum_loop, sgd_loop
+from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import NO_HASH, Delta, GroupId, Use, Version
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
 from tests.unit.shard_models import RULES_UNDER_TEST, numbers
 
 LAYOUT = Layout(

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driftline.consumers.policy import coefficients
-from driftline.consumers.rules import RULES, FloatArray
-from driftline.consumers.shard import Shard
-from driftline.schemas.run_config import RuleConfig
+from driftline.consumers.server.shard import Shard
+from driftline.ledger.policy import coefficients
+from driftline.rules import RULES, FloatArray
+from driftline.schemas.run.config import RuleConfig
 from tests.unit.shard_models import cut, numbers
 
 PAGE = Path(__file__).parents[2] / "docs" / "update-rules.md"

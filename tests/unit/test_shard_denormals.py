@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from driftline.consumers import flush_to_zero
-from driftline.consumers.shard import Shard
+from driftline.consumers.server.shard import Shard
 from driftline.errors import RunRefused
-from driftline.schemas.run_config import RuleConfig
+from driftline.rules import flush_to_zero
+from driftline.schemas.run.config import RuleConfig
 from tests.unit.shard_models import cut
 
 UPWARD = {"x86_64": 0x800, "aarch64": 0x40_0000, "arm64": 0x40_0000}

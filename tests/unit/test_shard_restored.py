@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from driftline.consumers.shard import Shard, tensor_names
+from driftline.consumers.server.shard import Shard
+from driftline.rules import tensor_names
 from tests.unit.shard_models import RULES_UNDER_TEST, cut, numbers
 
 LAYOUT = cut([("weight", 4, 0), ("mask", 2, -1), ("bias", 3, 1)])

@@ -12,20 +12,20 @@ from driftline.broker.port import Record
 from driftline.broker.topics import SHARDED, Stream, topic_name
 from driftline.cli.show_tables import lines_of
 from driftline.errors import RunRefused, UsageError
+from driftline.ledger.entering.reading import until_end
+from driftline.observe.records.finding import read_difference, read_record, read_story
+from driftline.observe.records.ledger_words import ledger_words
+from driftline.observe.records.places import FORMS, RecordPlace, TwoVersions, VersionWanted, parse_wanted
+from driftline.observe.records.record_view import RecordView, view_record
+from driftline.observe.records.story import Story
+from driftline.observe.records.version_view import check_version, view_version
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.digests import seal
-from driftline.schemas.identity import GroupId
+from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import Delta, Grant, Lease, Publish, Version
-from driftline.schemas.sample_range import SampleRange
-from driftline.schemas.tensors import encode_fp32
-from driftline.testing.small_model import PARTITIONS, small_run
-from driftline.training.finding import read_difference, read_record, read_story
-from driftline.training.ledger_words import ledger_words
-from driftline.training.places import FORMS, RecordPlace, TwoVersions, VersionWanted, parse_wanted
-from driftline.training.reading import until_end
-from driftline.training.record_view import RecordView, view_record
-from driftline.training.story import Story
-from driftline.training.version_view import check_version, view_version
+from driftline.schemas.records.identity import GroupId
+from driftline.schemas.records.sample_range import SampleRange
+from tests.small_model import PARTITIONS, small_run
 from tests.unit.told_run import told, write
 
 RUN = "small"

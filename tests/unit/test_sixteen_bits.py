@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn, optim
 
-from driftline.consumers.shard import Shard
-from driftline.schemas.layout import Layout
-from driftline.schemas.run_config import RuleConfig
-from driftline.training.gradients import collect_gradients
-from driftline.training.model_layout import FlatArray, describe, flatten_parameters, load_parameters
+from driftline.consumers.server.shard import Shard
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.run.config import RuleConfig
+from driftline.training.model.gradients import collect_gradients
+from driftline.training.model.layout import FlatArray, describe, flatten_parameters, load_parameters
 
 SIXTEEN = (torch.bfloat16, torch.float16)
 

@@ -1,7 +1,7 @@
 """What a server says it has published is durable, or a run could end with a last version that nobody can load."""
 
 from driftline.broker.topics import Stream
-from driftline.consumers.state_digests import StateDigests
+from driftline.consumers.server.state_digests import StateDigests
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.effects import Send
 from driftline.schemas.records import ServerState, ShardDigest, StopRequest

@@ -9,12 +9,13 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.tables import ranges, status_lines, summary_lines
 from driftline.clock import ManualClock
-from driftline.consumers.run_state import RunState
 from driftline.errors import RunRefused, UsageError
+from driftline.ledger.entering.reading import check_run_exists, read_ledger, run_names
+from driftline.ledger.run_state import RunState
+from driftline.observe.run.recent import read_recent_events, training_seconds
+from driftline.observe.run.status import RunStatus, build_status
+from driftline.runs.catalogue import delete_run, list_entries, look_at
 from driftline.schemas.records import Event
-from driftline.training.catalogue import delete_run, list_entries, look_at
-from driftline.training.reading import check_run_exists, read_ledger, read_recent_events, run_names, training_seconds
-from driftline.training.status import RunStatus, build_status
 from tests.unit.told_run import (
     ELEMENTS,
     FIRST,

@@ -5,9 +5,9 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RunError
+from driftline.ledger.entering.reading import read_ledger
+from driftline.observe.run.summing_up import sum_up
 from driftline.testing.in_process import run_in_process
-from driftline.training.reading import read_ledger
-from driftline.training.summing_up import sum_up
 from tests.unit.verifiable import compute, offer
 
 RUN = "over"

@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from driftline.errors import UsageError
-from driftline.training.computing import Computing
-from driftline.training.evaluation import evaluate
-from driftline.training.model_layout import describe, flatten_parameters
-from driftline.training.optimizer_settings import build_optimizer
-from driftline.training.randomness import build_model
-from driftline.training.run_settings import RunSettings
+from driftline.training.model.layout import describe, flatten_parameters
+from driftline.training.model.rule import build_optimizer
 from driftline.training.task import load_task, read_batch
-from driftline.training.tasks.fashion import FILES, FOLDER, Fashion
-from driftline.training.tasks.idx import read_idx
+from driftline.training.task.builtin.fashion import FILES, FOLDER, Fashion
+from driftline.training.task.builtin.idx import read_idx
+from driftline.training.task.computing import Computing
+from driftline.training.task.evaluation import evaluate
+from driftline.training.task.randomness import build_model
+from driftline.training.worker.run_settings import RunSettings
 
 TRAIN_IMAGES, TRAIN_LABELS = FILES["train"]
 SIZES = {"train": 40, "test": 20}

@@ -145,7 +145,7 @@ def test_a_module_that_breaks_inside_is_not_called_missing(folder: Path) -> None
 
 def test_naming_tasks_needs_no_torch() -> None:
     """A command that only lists them starts fast."""
-    code = "import sys, driftline.training.task, driftline.training.data; sys.exit('torch' in sys.modules)"
+    code = "import sys, driftline.training.task, driftline.training.task.data; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

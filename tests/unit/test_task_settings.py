@@ -8,7 +8,7 @@ import pytest
 
 from driftline.errors import ConfigError, UsageError
 from driftline.training.task import Task
-from driftline.training.tasks.settings import apply_settings
+from driftline.training.task.settings import apply_settings
 
 
 class Complete(Task):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from driftline.training.termination import EXIT_CODE, Termination
+from driftline.training.optimizer.termination import EXIT_CODE, Termination
 
 SCRIPT = """
 import os, signal, torch

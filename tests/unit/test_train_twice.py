@@ -11,7 +11,7 @@ from driftline.cli.progress import ProgressLine
 from driftline.cli.train import Request, _chosen_run
 from driftline.config.place import lock_run
 from driftline.errors import RunRefused
-from driftline.training.run_settings import RunSettings
+from driftline.training.worker.run_settings import RunSettings
 
 
 def request(home: Path, *, name_is_default: bool) -> Request:

@@ -9,14 +9,14 @@ import pytest
 from driftline.broker.kafka.writable import Copies, why_not_writable
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics
-from driftline.consumers import unacknowledged
-from driftline.consumers.unacknowledged import SAY_S, Unacknowledged
+from driftline.ledger.entering.reading import read_ledger
+from driftline.producers.session import WorkerSession
+from driftline.runtime import unacknowledged
+from driftline.runtime.unacknowledged import SAY_S, Unacknowledged
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import Send, SendFailed
 from driftline.schemas.records import NO_HASH, Contribution, GroupId, Heartbeat
-from driftline.training.evaluator import EvaluatorSession
-from driftline.training.reading import read_ledger
-from driftline.training.session import WorkerSession
+from driftline.training.task.evaluator import EvaluatorSession
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 

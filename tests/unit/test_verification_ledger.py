@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from driftline.broker.topics import Stream
-from driftline.consumers.verification_ledger import LedgerProof
+from driftline.replay.verify.ledger import LedgerProof
 from driftline.schemas.codec import decode, encode
-from driftline.schemas.identity import NO_HASH
 from driftline.schemas.records import (
     LedgerRecord,
     Parameters,
@@ -17,6 +16,7 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
+from driftline.schemas.records.identity import NO_HASH
 from tests.unit.verifiable import PARTITIONS, Log, bad, trained
 
 STEPS = 6

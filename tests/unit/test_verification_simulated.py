@@ -3,11 +3,11 @@
 import pytest
 
 from driftline.broker.topics import Stream
-from driftline.testing.simulation.actors import Cores
-from driftline.testing.simulation.scenario import Fault, scenario
-from driftline.testing.simulation.simulate import _run
-from driftline.testing.simulation.world import World
 from tests.recorded import fold
+from tests.simulation.actors import Cores
+from tests.simulation.scenario import Fault, scenario
+from tests.simulation.simulate import _run
+from tests.simulation.world import World
 from tests.unit.verifiable import Log
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
-from driftline.consumers.follower import Model
-from driftline.consumers.verification import Verifier
 from driftline.errors import Undecodable
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
+from driftline.replay.verify.verifier import Verifier
 from driftline.schemas.codec import decode, encode
+from driftline.schemas.model.tensors import decode_fp32
 from driftline.schemas.records import (
     Delta,
     Membership,
@@ -22,7 +23,6 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
-from driftline.schemas.tensors import decode_fp32
 from driftline.testing.in_process import run_in_process
 from tests.unit.verifiable import PARTITIONS, Log, bad, compute, offer, trained
 

@@ -14,10 +14,10 @@ from driftline.broker.port import Bounds, EndReached, Position, Record
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.cli import main
 from driftline.config.connection import Connection
-from driftline.consumers.verification import Verifier
 from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing, WaitTimeout
-from driftline.training import verifying
-from driftline.training.verifying import environment, verify_run
+from driftline.replay.verify import reading as verifying
+from driftline.replay.verify.reading import environment, verify_run
+from driftline.replay.verify.verifier import Verifier
 from tests.unit.verifiable import Log, trained
 
 STEPS = 4

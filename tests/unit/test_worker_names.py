@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from driftline.errors import UsageError
-from driftline.training.worker_names import claim_name, own_host
+from driftline.training.optimizer.worker_names import claim_name, own_host
 
 HOLD = """
 import sys
 from pathlib import Path
-from driftline.training.worker_names import claim_name
+from driftline.training.optimizer.worker_names import claim_name
 print(claim_name("run", sys.argv[2] or None, Path(sys.argv[1])).name, flush=True)
 sys.stdin.read()
 """

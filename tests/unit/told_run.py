@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.chain import Chain
+from driftline.ledger.chain import Chain
 from driftline.schemas.codec import encode
-from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import (
     Evaluation,
     Event,
@@ -26,8 +26,8 @@ from driftline.schemas.records import (
     Use,
     Version,
 )
-from driftline.schemas.run_config import RuleConfig, RunConfig
-from driftline.schemas.run_config_json import run_config_to_json
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.config_json import run_config_to_json
 
 UUID = bytes(range(16))
 FIRST, SECOND = b"1" * 16, b"2" * 16

@@ -10,19 +10,19 @@ import numpy as np
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds, Broker, EndReached, Record, Start
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.consumers.chain import Chain
-from driftline.consumers.follower import Model
-from driftline.consumers.verification import Report, Verifier
-from driftline.consumers.verification_findings import Finding
 from driftline.errors import Undecodable
+from driftline.ledger.chain import Chain
+from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
+from driftline.replay.verify.findings import Finding
+from driftline.replay.verify.verifier import Report, Verifier
 from driftline.schemas.codec import decode, encode
-from driftline.schemas.consistency import Consistency
 from driftline.schemas.digests import seal
-from driftline.schemas.layout import Layout, Segment
+from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import AnyRecord, LedgerRecord, PayloadRecord, RunStart, TermStart
-from driftline.schemas.run_config import RuleConfig, RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.consistency import Consistency
 from driftline.testing.in_process import run_in_process
 
 R = TypeVar("R", bound=AnyRecord)

@@ -46,10 +46,10 @@ def evaluator(
         stoppable(f"evaluator {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,
         exporting(address, run=run, role="evaluator", member=chosen) as figures,
     ):
-        from driftline.consumers.serving import wait_for_run  # noqa: PLC0415 - not needed to refuse
-        from driftline.training.evaluating import evaluate_run  # noqa: PLC0415 - ditto
-        from driftline.training.outcome import check_finish  # noqa: PLC0415 - ditto
+        from driftline.consumers.server.serving import wait_for_run  # noqa: PLC0415 - not needed to refuse
+        from driftline.runtime.outcome import check_finish  # noqa: PLC0415 - ditto
         from driftline.training.task import load_task  # noqa: PLC0415 - torch takes seconds
+        from driftline.training.task.evaluating import evaluate_run  # noqa: PLC0415 - ditto
 
         found = load_task(task, pairs)
         with connection.running() as kafka:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from driftline.config.choosing import Choice
     from driftline.config.connection import Connection
     from driftline.telemetry.exporting import Address
-    from driftline.training.run_settings import RunSettings
+    from driftline.training.worker.run_settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_HOME = ".driftline"
@@ -149,7 +149,7 @@ class Words:
 
         self.problems.attempt(lambda: check_task(task) if task else None, None)
         if self.text(SCHEDULE) == "script":
-            from driftline.training.run_settings import TASK_SETS_NO_RATES  # noqa: PLC0415 - ditto
+            from driftline.training.worker.run_settings import TASK_SETS_NO_RATES  # noqa: PLC0415 - ditto
 
             self.problems.add(f"{SCHEDULE.option}: {TASK_SETS_NO_RATES}")
 

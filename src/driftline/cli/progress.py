@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from driftline.training.progress import Progress
+    from driftline.observe.run.progress import Progress
 
 REFRESH_S = 0.1
 PLAIN_S = 2.0

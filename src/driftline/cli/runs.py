@@ -37,7 +37,7 @@ def list_runs(*, as_json: bool, **_settings: object) -> None:
 
 def _list(connection: "Connection", *, as_json: bool) -> None:
     from driftline.cli.tables import table  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.catalogue import list_entries  # noqa: PLC0415
+    from driftline.runs.catalogue import list_entries  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
         entries = list_entries(kafka.broker, say)
@@ -76,7 +76,7 @@ def create(**_settings: object) -> None:
         words.check_task(task)
     words.problems.check()
 
-    from driftline.training.preparing import prepare_topics  # noqa: PLC0415 - not needed to refuse
+    from driftline.training.worker.preparing import prepare_topics  # noqa: PLC0415 - not needed to refuse
 
     if task is None:
         with connection.started(say) as kafka:
@@ -85,13 +85,13 @@ def create(**_settings: object) -> None:
         return
 
     from driftline.config.members import own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.training.asking import EXISTS  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.computing import Computing  # noqa: PLC0415 - torch takes seconds
+    from driftline.runs.asking import EXISTS  # noqa: PLC0415 - not needed to refuse
     from driftline.training.task import load_task  # noqa: PLC0415 - ditto
+    from driftline.training.task.computing import Computing  # noqa: PLC0415 - torch takes seconds
 
     offer = Computing(load_task(task, pairs), settings).offer
     with connection.started(say) as kafka:
-        from driftline.training.commanding import create_run  # noqa: PLC0415 - not needed to refuse
+        from driftline.runs.commanding import create_run  # noqa: PLC0415 - not needed to refuse
 
         prepare_topics(kafka.broker, settings)
         finish = create_run(kafka.broker, name, offer, own_name("creator"), timeout_s=patience_s)
@@ -122,8 +122,8 @@ def stop(reason: str, **_settings: object) -> None:
     words.problems.check()
 
     from driftline.config.members import own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.training.commanding import stop_run  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.reading import check_run_exists  # noqa: PLC0415
+    from driftline.ledger.entering.reading import check_run_exists  # noqa: PLC0415
+    from driftline.runs.commanding import stop_run  # noqa: PLC0415 - not needed to refuse
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, name)
@@ -147,7 +147,7 @@ def delete(name: str, *, yes: bool, **_settings: object) -> None:
     connection = connect()
 
     from driftline.config.members import own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.training.catalogue import delete_run, look_at  # noqa: PLC0415 - not needed to refuse
+    from driftline.runs.catalogue import delete_run, look_at  # noqa: PLC0415 - not needed to refuse
 
     with connection.readable(say) as kafka:
         found = look_at(kafka.broker, name)

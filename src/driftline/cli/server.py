@@ -29,10 +29,10 @@ def server(run: str | None, name: str | None, *, stop_with_stdin: bool, **_setti
     )
     words.problems.check()
 
-    from driftline.consumers.serving import serve  # noqa: PLC0415 - ditto
+    from driftline.consumers.server.serving import serve  # noqa: PLC0415 - ditto
+    from driftline.runtime.outcome import check_finish  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
     from driftline.telemetry.exporting import exporting  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.outcome import check_finish  # noqa: PLC0415
 
     identify(run=run, role="server", member=chosen)
     with (

@@ -11,10 +11,10 @@ from driftline.config.keys import RUN_NAME
 
 if TYPE_CHECKING:
     from driftline.broker.port import Broker
-    from driftline.training.model_difference import ModelDifference
-    from driftline.training.places import Wanted
-    from driftline.training.record_view import RecordView
-    from driftline.training.version_view import VersionView
+    from driftline.observe.records.model_difference import ModelDifference
+    from driftline.observe.records.places import Wanted
+    from driftline.observe.records.record_view import RecordView
+    from driftline.observe.records.version_view import VersionView
 
 
 @click.command(epilog="Example: driftline show my-run ledger@-1 --json")
@@ -35,7 +35,7 @@ def show(run: str | None, what: str, *, as_json: bool, **_settings: object) -> N
     The other streams are events, parameters and snapshots. Joins no group and writes nothing.
     """  # noqa: D301 - \b keeps click from joining the lines
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.training.places import VersionWanted, parse_wanted  # noqa: PLC0415
+    from driftline.observe.records.places import VersionWanted, parse_wanted  # noqa: PLC0415
 
     words = Words()
     run = words.name(RUN_NAME, "RUN")
@@ -46,7 +46,7 @@ def show(run: str | None, what: str, *, as_json: bool, **_settings: object) -> N
     words.problems.check()
 
     from driftline.cli.show_tables import lines_of  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.reading import check_run_exists  # noqa: PLC0415
+    from driftline.ledger.entering.reading import check_run_exists  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)
@@ -59,10 +59,10 @@ def show(run: str | None, what: str, *, as_json: bool, **_settings: object) -> N
 
 
 def _look(broker: "Broker", run: str, wanted: "Wanted") -> "RecordView | VersionView | ModelDifference":
-    from driftline.training.finding import read_difference, read_record, read_story  # noqa: PLC0415 - as above
-    from driftline.training.places import RecordPlace, TwoVersions  # noqa: PLC0415
-    from driftline.training.record_view import view_record  # noqa: PLC0415
-    from driftline.training.version_view import check_version, view_version  # noqa: PLC0415
+    from driftline.observe.records.finding import read_difference, read_record, read_story  # noqa: PLC0415 - as above
+    from driftline.observe.records.places import RecordPlace, TwoVersions  # noqa: PLC0415
+    from driftline.observe.records.record_view import view_record  # noqa: PLC0415
+    from driftline.observe.records.version_view import check_version, view_version  # noqa: PLC0415
 
     if isinstance(wanted, RecordPlace):
         place, found = read_record(broker, run, wanted)

@@ -6,10 +6,10 @@ from functools import singledispatch
 from typing import Any
 
 from driftline.cli.tables import NOTHING, table
-from driftline.training.ledger_words import printable
-from driftline.training.model_difference import ModelDifference, SegmentDifference
-from driftline.training.record_view import PayloadView, RecordView
-from driftline.training.version_view import VersionView
+from driftline.observe.records.ledger_words import printable
+from driftline.observe.records.model_difference import ModelDifference, SegmentDifference
+from driftline.observe.records.record_view import PayloadView, RecordView
+from driftline.observe.records.version_view import VersionView
 
 SHORT_HEX = 16
 BYTES_A_LINE = 16

@@ -26,9 +26,10 @@ def status(run: str | None, *, as_json: bool, **_settings: object) -> None:
     words.problems.check()
 
     from driftline.cli.tables import status_lines  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.disk_use import kept_deltas  # noqa: PLC0415
-    from driftline.training.reading import check_run_exists, read_ledger, read_recent_events  # noqa: PLC0415
-    from driftline.training.status import build_status  # noqa: PLC0415
+    from driftline.ledger.entering.reading import check_run_exists, read_ledger  # noqa: PLC0415
+    from driftline.observe.run.disk_use import kept_deltas  # noqa: PLC0415
+    from driftline.observe.run.recent import read_recent_events  # noqa: PLC0415
+    from driftline.observe.run.status import build_status  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from driftline.training.status import RunStatus, ServerStatus, WorkerStatus
+    from driftline.observe.run.status import RunStatus, ServerStatus, WorkerStatus
 
 NOTHING = "-"
 

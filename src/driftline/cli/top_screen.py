@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline.cli.tables import NOTHING, ranges, run_facts
-from driftline.training.status import ServerStatus, WorkerStatus
-from driftline.training.top_view import LedgerLine, TopView, WorkerRow
+from driftline.observe.run.status import ServerStatus, WorkerStatus
+from driftline.observe.run.top_view import LedgerLine, TopView, WorkerRow
 
 PLAIN_COLUMNS = 120
 GAP = "  "

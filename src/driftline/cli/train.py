@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from driftline.config.connection import Connection, Reached
+    from driftline.launch.background import Background
+    from driftline.launch.chaos import Disturbance
+    from driftline.launch.faults import Fault
+    from driftline.observe.run.status import RunStatus
+    from driftline.runs.naming import Existing
     from driftline.telemetry.exporting import Address
-    from driftline.training.background import Background
-    from driftline.training.chaos import Disturbance
-    from driftline.training.faults import Fault
-    from driftline.training.naming import Existing
-    from driftline.training.run_settings import RunSettings
-    from driftline.training.status import RunStatus
     from driftline.training.task import Task
+    from driftline.training.worker.run_settings import RunSettings
 
 
 CHILD_CONNECT_S = 60.0
@@ -81,9 +81,9 @@ def train(*, as_json: bool, script: str | None, **_settings: object) -> str:
     """
     from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415
     from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
+    from driftline.launch.background import Background  # noqa: PLC0415
+    from driftline.runtime.outcome import check_finish  # noqa: PLC0415
     from driftline.schemas.effects import Finish  # noqa: PLC0415
-    from driftline.training.background import Background  # noqa: PLC0415
-    from driftline.training.outcome import check_finish  # noqa: PLC0415
     from driftline.training.task import load_task  # noqa: PLC0415
 
     request = _read(Words(), script)
@@ -145,11 +145,11 @@ def _train(
 ) -> "tuple[RunStatus, float, Sequence[Disturbance]]":
     from driftline.config.chaos import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
     from driftline.config.place import run_folder  # noqa: PLC0415 - ditto
-    from driftline.training.disk_watch import DiskWatch  # noqa: PLC0415
-    from driftline.training.launcher import Launcher  # noqa: PLC0415
-    from driftline.training.naming import unused_names  # noqa: PLC0415
-    from driftline.training.plan import Plan  # noqa: PLC0415
-    from driftline.training.summing_up import sum_up  # noqa: PLC0415
+    from driftline.launch.disk_watch import DiskWatch  # noqa: PLC0415
+    from driftline.launch.launcher import Launcher  # noqa: PLC0415
+    from driftline.launch.plan import Plan  # noqa: PLC0415
+    from driftline.observe.run.summing_up import sum_up  # noqa: PLC0415
+    from driftline.runs.naming import unused_names  # noqa: PLC0415
 
     home = request.connection.home
     with _chosen_run(request, kafka, line) as (settings, existing):
@@ -199,9 +199,9 @@ def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iter
     """Decide on the name, and keep other ``train`` commands of this home away from it."""
     from driftline.config.place import lock_run  # noqa: PLC0415 - keeps --help fast
     from driftline.errors import RunRefused  # noqa: PLC0415
+    from driftline.runs.naming import Existing, existing_run, unused_run_name  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
-    from driftline.training.adopting import adopted_settings  # noqa: PLC0415
-    from driftline.training.naming import Existing, existing_run, unused_run_name  # noqa: PLC0415
+    from driftline.training.worker.adopting import adopted_settings  # noqa: PLC0415
 
     home, wanted = request.connection.home, request.settings.run
     name, reserved = wanted, set[str]()

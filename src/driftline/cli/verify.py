@@ -11,7 +11,7 @@ from driftline.config.keys import RUN_NAME
 from driftline.errors import IntegrityError, RunError
 
 if TYPE_CHECKING:
-    from driftline.consumers.verification import Report
+    from driftline.replay.verify.verifier import Report
 
 _HEAD = re.compile(r"[0-9a-fA-F]{16,64}")
 
@@ -44,8 +44,8 @@ def verify(run: str | None, *, expect: str, as_json: bool, **_settings: object) 
     connection = words.connection()
     words.problems.check()
 
-    from driftline.training.reading import check_run_exists  # noqa: PLC0415 - not needed to refuse
-    from driftline.training.verifying import verify_run  # noqa: PLC0415
+    from driftline.ledger.entering.reading import check_run_exists  # noqa: PLC0415 - not needed to refuse
+    from driftline.replay.verify.reading import verify_run  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)

@@ -26,9 +26,9 @@ def worker(
     depends on its name.
     """
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415 - keeps --help fast
+    from driftline.producers.incarnations import read_mark  # noqa: PLC0415 - ditto
     from driftline.telemetry import identify  # noqa: PLC0415
     from driftline.telemetry.exporting import exporting  # noqa: PLC0415 - keeps --help fast
-    from driftline.training.incarnations import read_mark  # noqa: PLC0415 - ditto
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")
@@ -50,8 +50,8 @@ def worker(
 
         found = load_task(task, pairs)
         with connection.running() as kafka:
-            from driftline.training.outcome import check_finish  # noqa: PLC0415 - torch takes seconds
-            from driftline.training.working import work  # noqa: PLC0415 - ditto
+            from driftline.runtime.outcome import check_finish  # noqa: PLC0415 - torch takes seconds
+            from driftline.training.task.worker import work  # noqa: PLC0415 - ditto
 
             stop = stopping.begin()
             finish = work(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftline.config.problems import Problems
-from driftline.schemas.consistency import (
+from driftline.schemas.run.consistency import (
     MAX_COUNT,
     MAX_STALENESS,
     MODES,
@@ -14,8 +14,8 @@ from driftline.schemas.consistency import (
     Consistency,
     consistency_problems,
 )
-from driftline.schemas.local_work import MAX_CLOCK_S, MAX_LOCAL_STEPS, MIN_CLOCK_S, LocalWork
-from driftline.schemas.schedule import DECAYS, SET_BY, Schedule, schedule_problems
+from driftline.schemas.run.local_work import MAX_CLOCK_S, MAX_LOCAL_STEPS, MIN_CLOCK_S, LocalWork
+from driftline.schemas.run.schedule import DECAYS, SET_BY, Schedule, schedule_problems
 
 LATER_MODES = ("allreduce",)
 SSP_STALENESS = "2"

@@ -10,7 +10,7 @@ from driftline.config.keys import BOUNDS, CONFIG_VARIABLE, DEFAULT_FILE, RUN, by
 from driftline.config.problems import Problems
 from driftline.config.run import RunWords
 from driftline.errors import ConfigError
-from driftline.training.run_settings import RunSettings
+from driftline.training.worker.run_settings import RunSettings
 
 
 def find_file(named: str | None, environment: Mapping[str, str]) -> Path | None:

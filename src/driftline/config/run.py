@@ -10,10 +10,10 @@ from driftline.config.choosing import Choice
 from driftline.config.keys import RUN
 from driftline.config.problems import Problems
 from driftline.errors import UsageError
-from driftline.schemas.run_config import MAX_GONE_AFTER, MIN_GONE_AFTER, RETAIN, TOP_SEED
-from driftline.training.run_settings import RunSettings
+from driftline.schemas.run.config import MAX_GONE_AFTER, MIN_GONE_AFTER, RETAIN, TOP_SEED
 from driftline.training.task import check_file, load_task
-from driftline.training.tasks import BUILT_IN
+from driftline.training.task.builtin import BUILT_IN
+from driftline.training.worker.run_settings import RunSettings
 
 DEFAULT_STEPS = 200
 _MAX_WORKERS = 10_000

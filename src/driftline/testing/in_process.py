@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import run_topics
-from driftline.consumers.entering import enter_ledger
-from driftline.consumers.follower import Model
-from driftline.consumers.run_state import RunState
-from driftline.consumers.server import Server
-from driftline.consumers.serving import SERVER_GROUPS
-from driftline.consumers.shell import Shell
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.serving import SERVER_GROUPS
 from driftline.errors import WaitTimeout
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.follower import Model
+from driftline.ledger.run_state import RunState
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
+from driftline.producers.session import WorkerSession
+from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
-from driftline.schemas.sample_range import Samples
-from driftline.training.session import WorkerSession
+from driftline.schemas.records.sample_range import Samples
 
 Compute = Callable[[str, Model, int], Gradient]
 """(worker, model, pace) → gradient."""

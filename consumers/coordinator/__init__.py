@@ -1,0 +1,1 @@
+"""The coordinator: leadership of a term, pending evidence, decisions. Pure."""

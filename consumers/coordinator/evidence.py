@@ -1,0 +1,126 @@
+"""The coordinator's soft state: what members have said and the ledger does not yet hold.
+
+All of it can be lost: every event is repeated by its sender on a valid `TermStart` until its effect is in the ledger.
+Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`, members by the ledger's own.
+
+It has five parts that know nothing of each other: the birth of the run, members, clocks, versions and snapshots.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from driftline.consumers.coordinator.pending_clocks import HeardClocks
+from driftline.consumers.coordinator.pending_members import HeardMembers
+from driftline.consumers.coordinator.pending_snapshots import HeardSnapshots
+from driftline.consumers.coordinator.pending_start import HeardBirth
+from driftline.consumers.coordinator.pending_versions import HeardVersions
+from driftline.ledger.event_check import event_problem
+from driftline.ledger.run_state import RunState
+from driftline.schemas.records import (
+    Contribution,
+    EvaluationReport,
+    Event,
+    Heartbeat,
+    Leave,
+    Proposal,
+    Ready,
+    Receipt,
+    ServerState,
+    Skip,
+    SnapshotReport,
+    StopRequest,
+    UndecodableReport,
+)
+
+MAX_EARLY = 1024
+"""Events that are remembered while the run has not started; the newest."""
+
+
+class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
+    """What has been heard in this reign (and shortly before)."""
+
+    def __init__(self, state: RunState) -> None:
+        for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
+            part.__init__(self, state)
+        self._early: deque[tuple[Event, int]] = deque(maxlen=MAX_EARLY)
+        self.ends: dict[int, int] = {}
+
+    def hear(self, event: Event, ticks_read: int) -> None:
+        """Remember an event of this run. Events of another run under the same name are counted and dropped."""
+        start = self._state.start
+        if start is None and not isinstance(event, Proposal):
+            self._early.append((event, ticks_read))  # RunStart, once we have read it, says whether it is of this run
+        elif start is not None and event.run != start.run:
+            self.counters["foreign_events"] += 1
+        else:
+            self._hear(event, ticks_read)
+
+    def _hear(self, event: Event, ticks_read: int) -> None:
+        if event_problem(event, self._state.layout, self._state.version):
+            self.counters["events_refused"] += 1
+            return
+        self._hear_server_side(event)
+        match event:
+            case Ready() | Heartbeat() | Leave() | ServerState():
+                self._hear_member(event, ticks_read)
+            case StopRequest():
+                self._hear_stop(event, ticks_read)
+            case Proposal():
+                self._hear_proposal(event)
+            case Contribution() | Skip():
+                self._hear_offer(event)
+            case Receipt():
+                self._hear_receipt(event)
+            case EvaluationReport():
+                self._hear_report(event)
+            case UndecodableReport():
+                self.counters["undecodable"] += 1
+
+    def _hear_server_side(self, event: Event) -> None:
+        match event:
+            case ServerState():
+                self._hear_server(event)
+            case SnapshotReport():
+                self._hear_snapshots(event)
+            case _:
+                pass
+
+    def hear_tick(self, ticks_read: int) -> None:
+        """Count a tick for contributions that are not whole, if their deltas would have been read if they were there.
+
+        Every partition has a live owner that reports a reading position at or behind the partition's end, as that was
+        looked up after the last tick that counted. An owner that is behind says nothing about what is in the log.
+        """
+        config = self._state.config
+        if config is None or not self.ends:
+            return
+        read_to_the_end = all(
+            partition in self.owners
+            and ticks_read - self.heard.get(self.owners[partition], 0) < config.gone_after_ticks
+            and self.positions[partition] >= self.ends[partition]
+            for partition in range(config.partitions)
+        )
+        if read_to_the_end:
+            self._hear_served_tick()
+            self.ends = {}
+
+    def hear_ends(self, ends: Mapping[int, int]) -> None:
+        """Remember where the partitions of the deltas end; an answer that lacks one of them is none."""
+        config = self._state.config
+        if config is not None and all(partition in ends for partition in range(config.partitions)):
+            self.ends = dict(ends)
+
+    def forget_lives(self) -> None:
+        """Count silence from now on: ticks of another reign say nothing."""
+        super().forget_lives()
+        self._early = deque(((event, 0) for event, _ in self._early), MAX_EARLY)
+
+    def forget_settled(self) -> None:
+        """Drop what the ledger now holds."""
+        self._forget_clocks()
+        self._forget_claims()
+        self._forget_versions()
+        self._forget_snapshots()
+        self._forget_birth()
+        while self._state.start is not None and self._early:
+            self.hear(*self._early.popleft())

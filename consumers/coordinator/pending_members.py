@@ -1,0 +1,154 @@
+"""What was heard of members: who lives, who leaves, who wants to join."""
+
+from dataclasses import dataclass
+
+from driftline.ledger.run_state import RunState
+from driftline.schemas.records import GroupId, Heartbeat, Leave, Ready, ServerState, StopRequest
+
+MAX_CLAIMS = 4096
+"""Incarnations that want to join and have not."""
+
+REPEATS = 3
+"""Ticks in which an incarnation must say `Ready` before it replaces a member of its name: one alone may be a late one
+of a process that died long ago."""
+
+CLAIM_GAP = 8
+"""Ticks of silence after which repetitions are counted anew."""
+
+PROCESS_ENDED = "its process has ended"
+"""Reason of a `Leave` that somebody else says for a worker, who saw its process end."""
+
+Member = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """A member leaves: in which tick that was heard, and the word for it in the ledger."""
+
+    tick: int
+    word: str
+
+
+@dataclass(slots=True)
+class Claim:
+    """An incarnation wants to join, and says so once a tick interval."""
+
+    event: Ready
+    last_tick: int = -1
+    repeats: int = 0
+
+
+class HeardMembers:
+    """Lives and claims. Silence is counted in ticks of this reign."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self.claims: dict[Member, Claim] = {}
+        self._members: dict[str, GroupId] = {}
+        self.leaving: dict[Member, Goodbye] = {}
+        self.heard: dict[Member, int] = {}
+        self.evaluators: set[Member] = set()
+        self.stop: StopRequest | None = None
+        self.stop_tick = 0
+        """Ticks read when it was first heard in this reign."""
+        self.members_are_settled = False
+        """Whether nothing was heard, since somebody looked, that lets anybody join or go."""
+
+    # -- hearing -----------------------------------------------------------------------------------------------------
+
+    def _alive(self, member: str, incarnation: bytes, ticks_read: int) -> None:
+        self.heard[member, incarnation] = ticks_read
+
+    def _hear_member(self, event: Ready | Heartbeat | ServerState | Leave, ticks_read: int) -> None:
+        if self.claims or not isinstance(event, Heartbeat | ServerState):
+            self.members_are_settled = False
+        match event:
+            case Ready():
+                self._alive(event.worker, event.incarnation, ticks_read)
+                self._hear_ready(event, ticks_read)
+            case Heartbeat():
+                self._alive(event.member, event.incarnation, ticks_read)
+                if event.role == "evaluator":
+                    self.evaluators.add((event.member, event.incarnation))
+            case ServerState():
+                self._alive(event.server, event.incarnation, ticks_read)
+            case Leave():
+                word = PROCESS_ENDED if event.reason == PROCESS_ENDED else "left"
+                self.leaving[event.worker, event.incarnation] = Goodbye(ticks_read, word)
+
+    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+        if self.stop is None:
+            self.stop, self.stop_tick = event, ticks_read
+
+    def _hear_ready(self, event: Ready, ticks_read: int) -> None:
+        member = (event.worker, event.incarnation)
+        if member in self._state.joined:
+            return
+        if len(self.claims) >= MAX_CLAIMS:
+            del self.claims[next(iter(self.claims))]
+        claim = self.claims.setdefault(member, Claim(event))
+        if claim.last_tick != ticks_read:
+            claim.repeats = 1 if ticks_read > claim.last_tick + CLAIM_GAP else claim.repeats + 1
+            claim.last_tick = ticks_read
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def successor(self, member: Member, ticks_read: int, patience: int) -> Member | None:
+        """Return another incarnation of a member that wants its place and lives.
+
+        It is the one that ``candidates`` offers, so that who replaces a member joins in the record that removes it: a
+        claim whose process has died meanwhile must cost nobody a place.
+        """
+        name, incarnation = member
+        event = self.candidates(ticks_read, patience).get(name)
+        if event is None or event.incarnation == incarnation:
+            return None
+        successor = (name, event.incarnation)
+        return successor if self.claims[successor].repeats >= REPEATS else None
+
+    def candidates(self, ticks_read: int, patience: int) -> dict[str, Ready]:
+        """Return who may join, by name; of several incarnations the one that was heard of last."""
+        able = [
+            member
+            for member in self.claims
+            if member not in self.leaving and ticks_read - self.heard.get(member, 0) < patience
+        ]
+        able.sort(key=lambda member: self.claims[member].last_tick)
+        return {member[0]: self.claims[member].event for member in able}
+
+    # -- forgetting --------------------------------------------------------------------------------------------------
+
+    def forget_lives(self) -> None:
+        """Count silence from now on: ticks of another reign say nothing."""
+        self.heard.clear()
+        self.stop_tick = 0
+        self.members_are_settled = False
+        self.claims = {member: Claim(claim.event) for member, claim in self.claims.items()}
+
+    def _forget_claims(self) -> None:
+        """Drop claims that were granted, and those made before another incarnation of the name joined."""
+        state = self._state
+        self.members_are_settled = False
+        members = {group.worker: group.id for group in state.groups.values()}
+        fresh = {name for name, group in members.items() if self._members.get(name) != group}
+        self._members = members
+        self.claims = {
+            member: claim
+            for member, claim in self.claims.items()
+            if member not in state.joined and member[0] not in fresh
+        }
+
+    def forget_silent(self, ticks_read: int, patience: int) -> None:
+        """Drop who is no live group and was not heard for so many ticks: to be unknown is to be silent."""
+        self.members_are_settled = False  # who was heard of long ago may be gone by now
+        live = {(group.worker, group.incarnation) for group in self._state.groups.values()}
+        self.heard = {
+            member: tick for member, tick in self.heard.items() if member in live or ticks_read - tick < patience
+        }
+        if ticks_read >= patience:  # before that, who was not heard in this reign is not silent yet
+            self.evaluators &= self.heard.keys()
+        self.leaving = {
+            member: said
+            for member, said in self.leaving.items()
+            if member in live or 0 <= ticks_read - said.tick < patience
+        }

@@ -1,0 +1,1 @@
+"""A parameter server: deltas in, receipts and parameters out; shards, snapshots, recovery."""

@@ -1,0 +1,235 @@
+"""Bytes of every record: Avro in single-object encoding, no registry needed.
+
+Avro 1.12, "Single-object encoding": the marker C3 01, the CRC-64-AVRO fingerprint of the schema's parsing canonical
+form (8 bytes, little-endian), then the record in binary encoding. The fingerprint says which record it is.
+
+Writing is fastavro's; before it, every value is checked (`driftline.schemas.codec.checking`). Reading is
+`driftline.schemas.codec.reading`, which trusts nothing that the bytes declare. All functions here are pure and
+may be called from any thread.
+
+A record that gained fields is still read as earlier releases wrote it: their schemas are in ``avsc/earlier``, named
+``RECORD.NUMBER.avsc`` and never changed, and the fields that they lack have their defaults. It is written in one form
+only, that of the schema in ``avsc``.
+"""
+
+import json
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import resources
+from io import BytesIO
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+from fastavro import parse_schema, schemaless_writer
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from driftline.errors import NotEncodable, Undecodable
+from driftline.schemas.codec.checking import payload_view, record_check
+from driftline.schemas.codec.reading import record_reader
+from driftline.schemas.codec.shapes import Shape, bind
+from driftline.schemas.records import AnyRecord, Event, LedgerRecord, PayloadRecord
+
+MARKER: Final = b"\xc3\x01"
+"""How single-object encoding begins."""
+
+PREFIX_BYTES: Final = 10
+"""Marker and fingerprint; the record's own bytes begin here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Codec:
+    """One record type, compiled. ``schema`` is fastavro's, without the payload field if there is one."""
+
+    record: type[Any]
+    prefix: bytes
+    schema: Any
+    has_payload: bool
+    check: Callable[[object], dict[str, Any]]
+    form: "_Form"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One form in which a record stands in logs, of this release or an earlier one; frozen to the core without maps."""
+
+    record: type[Any]
+    read: Callable[[bytes, int], Any]
+    is_frozen: bool
+
+
+_FOLDER: Final = resources.files("driftline.schemas").joinpath("avsc")
+
+
+def _snake_case(record: type[Any]) -> str:
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in record.__name__)
+    return words.removeprefix("_")
+
+
+def _prefix(schema: Any) -> bytes:
+    return MARKER + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+
+
+def _load(record: type[Any]) -> _Codec:
+    schema = json.loads(_FOLDER.joinpath(f"{_snake_case(record)}.avsc").read_text(encoding="utf-8"))
+    shape = bind(record, schema)
+    has_payload = shape.fields[-1][1].kind == "payload"
+    written = {**schema, "fields": schema["fields"][:-1]} if has_payload else schema
+    return _Codec(
+        record=record,
+        prefix=_prefix(schema),
+        schema=parse_schema(written),
+        has_payload=has_payload,
+        check=record_check(shape),
+        form=_form(record, shape),
+    )
+
+
+def _form(record: type[Any], shape: Shape) -> _Form:
+    return _Form(record, record_reader(shape), is_frozen=not shape.has_maps)
+
+
+RECORD_TYPES: Final[tuple[type[Any], ...]] = typing.get_args(AnyRecord)
+"""Every record type of a run."""
+
+_BY_TYPE = MappingProxyType({record: _load(record) for record in RECORD_TYPES})
+
+
+def _earlier_forms() -> Iterator[tuple[bytes, _Form]]:
+    """Yield prefix and form of every schema that an earlier release wrote with."""
+    by_name = {_snake_case(record): record for record in RECORD_TYPES}
+    for file in _FOLDER.joinpath("earlier").iterdir():
+        schema = json.loads(file.read_text(encoding="utf-8"))
+        record = by_name[file.name.partition(".")[0]]
+        yield _prefix(schema), _form(record, bind(record, schema, is_earlier=True))
+
+
+_BY_PREFIX = MappingProxyType(
+    {
+        **dict(_earlier_forms()),
+        **{codec.prefix: codec.form for codec in _BY_TYPE.values()},
+    }
+)
+
+
+@typing.overload
+def encode(record: PayloadRecord) -> npt.NDArray[np.uint8]: ...
+
+
+@typing.overload
+def encode(record: Event | LedgerRecord) -> bytes: ...
+
+
+@typing.overload
+def encode(record: AnyRecord) -> bytes | npt.NDArray[np.uint8]: ...
+
+
+def encode(record: AnyRecord) -> bytes | npt.NDArray[np.uint8]:
+    """Return the bytes of a record; those of a payload record in one new uint8 array, the payload copied once.
+
+    Equal records have equal bytes: maps are written in the order of their keys.
+
+    Raises:
+        NotEncodable: a value breaks the schema; names record, field and value.
+    """
+    codec = _BY_TYPE.get(type(record))
+    if codec is None:
+        raise NotEncodable(f"{type(record).__name__} is no record of a run")
+    out = BytesIO()
+    out.write(codec.prefix)
+    schemaless_writer(out, codec.schema, codec.check(record))
+    if not codec.has_payload:
+        return out.getvalue()
+    payload = payload_view(codec.record.__name__, cast("PayloadRecord", record).payload)
+    out.write(_zig_zag(payload.size))
+    header = out.getvalue()
+    buffer = np.empty(len(header) + payload.size, np.uint8)
+    buffer[: len(header)] = np.frombuffer(header, np.uint8)
+    buffer[len(header) :] = payload
+    return buffer
+
+
+def decode(value: bytes | npt.NDArray[np.uint8] | None) -> AnyRecord:
+    """Return the record in ``value``, every field of exactly the declared type.
+
+    The payload of a payload record is a read-only memoryview over ``value``; it keeps those bytes alive. (What is not
+    ``bytes`` is copied first: bytes that somebody else can change are no message.)
+
+    Raises:
+        Undecodable: says why. Nothing else is raised for any bytes, and memory stays in proportion to them.
+    """
+    if value is None:
+        raise Undecodable("a null value (a tombstone), not a record")
+    data = value if type(value) is bytes else bytes(value)
+    form = _BY_PREFIX.get(data[:PREFIX_BYTES])
+    if form is None:
+        raise Undecodable(_why_unknown(data))
+    shared = _SHARED.get()
+    if shared is None or not form.is_frozen:
+        return cast("AnyRecord", form.read(data, PREFIX_BYTES))
+    record = shared.get(data)
+    if record is None:
+        record = shared[data] = form.read(data, PREFIX_BYTES)
+    return record
+
+
+_SHARED: Final[ContextVar[dict[bytes, AnyRecord] | None]] = ContextVar("_SHARED", default=None)
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Give everybody in this context who decodes equal bytes the same record, read once, for as long as this lasts.
+
+    For many readers of one small log in one process: everything that is read stays in memory. Records that hold a map,
+    which somebody could change, are read anew each time.
+    """
+    before = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
+
+
+def peek_type(value: bytes | npt.NDArray[np.uint8] | None) -> type[AnyRecord] | None:
+    """Return the record type that ``value`` begins as, without reading further; None if it is none of ours."""
+    if value is None:
+        return None
+    form = _BY_PREFIX.get(bytes(value[:PREFIX_BYTES]))
+    return None if form is None else form.record
+
+
+def schema_fingerprint(record_type: type[AnyRecord]) -> bytes:
+    """Return the CRC-64-AVRO fingerprint of the schema that a record type is written with, 8 bytes as on the wire.
+
+    Raises:
+        NotEncodable: it is no record type of a run.
+    """
+    codec = _BY_TYPE.get(record_type)
+    if codec is None:
+        raise NotEncodable(f"{record_type.__name__} is no record of a run")
+    return codec.prefix[len(MARKER) :]
+
+
+def _why_unknown(data: bytes) -> str:
+    if not data:
+        return "an empty value"
+    if not data.startswith(MARKER):
+        return f"no Avro single-object marker (c3 01) in front: {data[:PREFIX_BYTES].hex(' ')}"
+    if len(data) < PREFIX_BYTES:
+        return f"{len(data)} bytes, fewer than the {PREFIX_BYTES} of marker and schema fingerprint"
+    return f"unknown schema fingerprint {data[len(MARKER) : PREFIX_BYTES].hex()}"
+
+
+def _zig_zag(size: int) -> bytes:
+    """Avro's ``long``, for a size ≥ 0."""
+    rest = size << 1
+    out = bytearray()
+    while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -1,0 +1,1 @@
+"""The frozen settings of a run, as `RunStart` records them."""

@@ -1,0 +1,107 @@
+"""Which processes a run on one machine is made of, and their command lines."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driftline.telemetry.exporting import Address, written
+from driftline.training.worker.run_settings import RunSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to start.
+
+    Attributes:
+        task: as the command line names it.
+        task_settings: name → text.
+        servers: names of the server processes.
+        workers: names of the worker processes.
+        bootstrap_servers: where every process finds Kafka.
+        environment: added to that of every process; secrets go here and never on a command line.
+        logs: folder of the processes' logs.
+        metrics: where the first server serves figures; the others, then the workers, then the launcher itself have the
+            ports that follow. None for nowhere.
+    """
+
+    task: str
+    task_settings: Mapping[str, str] = field(default_factory=dict)
+    settings: RunSettings
+    servers: tuple[str, ...]
+    workers: tuple[str, ...]
+    bootstrap_servers: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    logs: Path
+    metrics: Address | None = None
+
+    def server_command(self, name: str) -> list[str]:
+        """Return the command line of one server."""
+        return [*self._driftline("server"), self.settings.run, "--name", name, *self._figures(name), *self._tied()]
+
+    def worker_command(self, name: str, mark: bytes = b"") -> list[str]:
+        """Return the command line of one worker, whose incarnations begin with ``mark``."""
+        settings = self.settings
+        length = ("--epochs", settings.epochs) if settings.steps is None else ("--steps", settings.steps)
+        options = {
+            "--run": settings.run,
+            "--name": name,
+            "--workers": settings.workers,
+            length[0]: length[1],
+            **_bound_options(settings),
+            "--seed": settings.seed,
+            "--partitions": settings.partitions,
+            "--snapshot-every": settings.snapshot_every,
+            "--retain": settings.retain,
+            "--gone-after": settings.gone_after_ticks,
+        }
+        words = [word for option, value in options.items() for word in (option, str(value))]
+        pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
+        marked = ["--mark", mark.hex()] if mark else []
+        words = [*self._driftline("worker"), *words, *pairs, *self._figures(name), *self._tied(), *marked]
+        return [*words, "--", self.task]
+
+    @property
+    def evaluator(self) -> str:
+        """Name of the evaluator in the launcher's own process."""
+        return f"evaluator-{self.settings.run}"
+
+    def addresses(self) -> dict[str, Address]:
+        """Return where each process serves figures, by its name; empty if none does."""
+        if self.metrics is None:
+            return {}
+        host, first = self.metrics
+        return {
+            name: (host, first + place) for place, name in enumerate((*self.servers, *self.workers, self.evaluator))
+        }
+
+    def _figures(self, name: str) -> list[str]:
+        address = self.addresses().get(name)
+        return [] if address is None else ["--metrics", written(address)]
+
+    @staticmethod
+    def _driftline(role: str) -> list[str]:
+        return [sys.executable, "-m", "driftline", role]
+
+    def _tied(self) -> list[str]:
+        return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
+
+
+ALWAYS_SAID = ("mode", "staleness", "buffer", "weighting")
+"""Bounds whose default on the command line depends on others."""
+
+
+def _bound_options(settings: RunSettings) -> dict[str, object]:
+    """Return the options that say how drift is bounded and rates change, as far as they are not the usual ones."""
+    names = {"max_age_s": "max_age", "final": "final_rate", "steps": "local_steps"}
+    names |= {"clock_s": "clock", "set_by": "schedule"}
+    chosen = {
+        names.get(field.name, field.name): getattr(section, field.name)
+        for section in (settings.consistency, settings.schedule, settings.local)
+        for field in dataclasses.fields(section)
+        if field.name in ALWAYS_SAID or getattr(section, field.name) != field.default
+    }
+    if settings.local.steps > 1:
+        chosen |= {"outer_lr": settings.outer_lr, "outer_momentum": settings.outer_momentum}
+    return {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}

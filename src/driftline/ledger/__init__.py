@@ -1,0 +1,1 @@
+"""The fold that every role shares: chain, run state, clock rule, leases, following versions. Pure."""

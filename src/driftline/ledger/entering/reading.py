@@ -1,0 +1,146 @@
+"""Looking at a run from outside: its ledger to the end, and the end of its events. Joins nothing, writes nothing."""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from driftline.broker.port import Broker, EndReached, Position, Reader, Record
+from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
+from driftline.errors import RunRefused, WaitTimeout
+from driftline.ledger.entering.birth import read_birth
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.entering.entry import Search
+from driftline.ledger.run_state import RunState
+from driftline.schemas.run.config import RunConfig
+
+READ_TIMEOUT_S = 60.0
+"""How long reading a stream may take while nothing of it arrives."""
+
+POLL_S = 0.2
+SAY_EVERY_S = 2.0
+
+
+def run_names(broker: Broker) -> list[str]:
+    """Return the names of all runs that have a ledger, in order."""
+    admin = broker.admin()
+    try:
+        parsed = [parse_topic(topic) for topic in admin.topics()]
+    finally:
+        admin.close()
+    return sorted(found[0] for found in parsed if found is not None and found[1] is Stream.LEDGER)
+
+
+def check_run_exists(broker: Broker, run: str) -> None:
+    """Return if there is a run of this name.
+
+    Raises:
+        UsageError: it cannot be the name of a run.
+        RunRefused: there is none; names those that are near, or all.
+    """
+    check_run_name(run)
+    names = run_names(broker)
+    if run not in names:
+        check_visible(broker, run)
+        raise no_such_run(run, names)
+
+
+def check_visible(broker: Broker, run: str) -> None:
+    """Return if this client may know whether a run exists.
+
+    Raises:
+        BrokerError: it may not; says which right is missing.
+    """
+    admin = broker.admin()
+    try:
+        admin.topics([topic_name(run, Stream.LEDGER)])
+    finally:
+        admin.close()
+
+
+def no_such_run(run: str, names: Sequence[str]) -> RunRefused:
+    """Return the error for a run that is not among ``names``."""
+    near = get_close_matches(run, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the runs there are: {', '.join(names[:20]) or 'none'}"
+    return RunRefused(f"there is no run {run!r}; {hint}")
+
+
+def read_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = None) -> RunState:
+    """Fold a run's ledger up to its present end.
+
+    Raises:
+        TopicMissing: there is no such run.
+        IntegrityError: the ledger contradicts itself.
+        WaitTimeout: Kafka stopped answering.
+    """
+    state = RunState()
+    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, say):
+        state.read(record.offset, record.value)
+    return state
+
+
+def read_present(broker: Broker, run: str, search: Search | None = None) -> RunState:
+    """Fold a run's ledger up to its present end from its last checkpoint on: what is so, not all that has been.
+
+    Args:
+        broker: where the run's topics are.
+        run: its name.
+        search: for where to begin, if that is known.
+
+    Raises:
+        TopicMissing: there is no such run.
+        IntegrityError: the ledger contradicts itself.
+        WaitTimeout: Kafka stopped answering.
+    """
+    state = (enter_ledger(broker, run) if search is None else search).state()
+    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, state.next_offset, None):
+        state.read(record.offset, record.value)
+    return state
+
+
+def read_config(broker: Broker, run: str) -> RunConfig | None:
+    """Return the settings of a run, None if there is no such run or no server has accepted it yet.
+
+    Raises:
+        IntegrityError: the ledger contradicts itself.
+        WaitTimeout: Kafka stopped answering.
+    """
+    return read_birth(broker, run).config if run in run_names(broker) else None
+
+
+@contextmanager
+def reading(broker: Broker) -> Iterator[Reader]:
+    """Give a reader, and release it."""
+    reader = broker.reader()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def until_end(
+    broker: Broker, topic: str, partition: int, position: Position, say: Callable[[str], None] | None
+) -> Generator[Record]:
+    """Yield the records of a partition from a position to its present end.
+
+    Raises:
+        TopicMissing: no such topic or partition.
+        PositionLost: the partition does not hold the position.
+        WaitTimeout: nothing arrived for `READ_TIMEOUT_S`.
+    """
+    with reading(broker) as reader:
+        reader.read(topic, partition, position)
+        moved_s = said_s = time.monotonic()
+        while True:
+            found = reader.poll(POLL_S)
+            now_s = time.monotonic()
+            if isinstance(found, EndReached):
+                return
+            if found is not None:
+                moved_s = now_s
+                yield found
+            elif now_s - moved_s > READ_TIMEOUT_S:
+                raise WaitTimeout(f"{topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?")
+            if say is not None and now_s - said_s > SAY_EVERY_S:
+                said_s = now_s
+                say(f"reading {topic}: {'' if found is None else f'at offset {found.offset}'}")

@@ -1,0 +1,1 @@
+"""Everything that looks at a run and changes nothing."""

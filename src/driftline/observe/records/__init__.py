@@ -1,0 +1,1 @@
+"""Single records, versions and differences of versions, decoded for people."""

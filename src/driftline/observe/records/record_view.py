@@ -1,0 +1,191 @@
+"""One record of a run, decoded: its fields as JSON can hold them, its payload in numbers, and what readers make of it.
+
+Pure: bytes and the fold of the ledger in, a description out.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from driftline.broker.port import Record
+from driftline.errors import Undecodable
+from driftline.observe.records.places import RecordPlace
+from driftline.observe.records.record_verdict import verdict
+from driftline.observe.records.story import Story
+from driftline.schemas.codec import decode, peek_type
+from driftline.schemas.digests import verify_digest
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.model.tensors import decode_fp32, unpack_presence
+from driftline.schemas.records import AnyRecord, Delta, GroupId, PayloadRecord
+
+FIRST_BYTES = 64
+"""How much of a value is shown that is no record."""
+
+JSON_FIELDS = ("config", "layout")
+"""Fields that hold JSON text of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadView:
+    """Numbers of a payload. ``low`` and ``high`` are of the finite elements, ``norm`` is their 2-norm.
+
+    Attributes:
+        digest: ``right``, ``wrong``, or ``unknown`` while the run has no identity.
+        not_finite: how many elements are NaN or infinite.
+    """
+
+    codec: str
+    dtype: str
+    elements: int
+    bytes: int
+    low: float | None
+    high: float | None
+    norm: float
+    not_finite: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordView:
+    """A record, or bytes that are none.
+
+    Attributes:
+        place: ``deltas/3@100``.
+        timestamp_ms: append time at the broker, milliseconds since the epoch.
+        key: as text, or in hex if it is none; None if there is none.
+        size: of the value in bytes; None for a tombstone.
+        type: of the record; None if the value is no record.
+        fields: without the payload; bytes in hex. Of a delta ``present`` names the tensors that had a gradient.
+        verdict: what readers of the run make of it, in words.
+        problem: why the value is no record; empty if it is one.
+        first_bytes: of a value that is no record, in hex.
+    """
+
+    place: str
+    timestamp_ms: int
+    key: str | None
+    size: int | None
+    type: str | None
+    fields: Mapping[str, Any]
+    payload: PayloadView | None
+    verdict: str
+    problem: str = ""
+    first_bytes: str = ""
+
+
+def view_record(place: RecordPlace, found: Record, story: Story) -> RecordView:
+    """Describe a record.
+
+    Args:
+        place: where it was found, its offset from the beginning.
+        found: the record.
+        story: the whole ledger, with every entry.
+    """
+    try:
+        record = decode(found.value)
+    except Undecodable as error:
+        return _no_record(place, found, str(error))
+    return RecordView(
+        place=str(place),
+        timestamp_ms=found.timestamp_ms,
+        key=_text(found.key),
+        size=len(found.value or b""),
+        type=type(record).__name__,
+        fields=_fields(record, story.state.layout),
+        payload=_payload(record, found.value or b"", story) if isinstance(record, PayloadRecord) else None,
+        verdict=verdict(place, record, found.value or b"", story),
+    )
+
+
+def _no_record(place: RecordPlace, found: Record, problem: str) -> RecordView:
+    begins_as = peek_type(found.value)
+    if found.value is None:
+        fate = "readers pass over it: a tombstone lets compaction delete what stood under its key"
+    else:
+        begins = "" if begins_as is None else f"it begins as a {begins_as.__name__}; "
+        fate = f"{begins}it stays where it is, readers count it and go on"
+    return RecordView(
+        place=str(place),
+        timestamp_ms=found.timestamp_ms,
+        key=_text(found.key),
+        size=None if found.value is None else len(found.value),
+        type=None,
+        fields={},
+        payload=None,
+        verdict=fate,
+        problem=problem,
+        first_bytes=(found.value or b"")[:FIRST_BYTES].hex(),
+    )
+
+
+def _text(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    text = key.decode(errors="replace")
+    return text if text.isprintable() and "\ufffd" not in text else key.hex()
+
+
+def _fields(record: AnyRecord, layout: Layout | None) -> dict[str, Any]:
+    found = {one.name: getattr(record, one.name) for one in fields(record) if one.name != "payload"}
+    shown = {name: _own_json(value) if name in JSON_FIELDS else plain(value) for name, value in found.items()}
+    if isinstance(record, Delta) and layout is not None:
+        shown["present"] = _present(record, layout)
+    return shown
+
+
+def _present(record: Delta, layout: Layout) -> list[str] | None:
+    """Name the tensors that had a gradient, as far as they are in the shard; None if the bitmap cannot be."""
+    try:
+        pieces = layout.pieces(record.shard)
+        flags = unpack_presence(record.presence, len(pieces))
+    except (IndexError, Undecodable):
+        return None
+    names = (layout.segments[piece.segment_index].name for piece in pieces)
+    return [name for name, flag in zip(names, flags, strict=True) if flag]
+
+
+def _own_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: bytes in hex, groups as ``offset.index``, null for what is no finite number."""
+    if isinstance(value, GroupId):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in sorted(value.items())}
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, bytes):
+        return value.hex()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _payload(record: PayloadRecord, value: bytes, story: Story) -> PayloadView:
+    start = story.state.start
+    right = None if start is None else verify_digest(start.run, value, record)
+    try:
+        numbers = decode_fp32(record.payload, record.elements)
+    except Undecodable:
+        numbers = np.empty(0, np.float32)  # the verdict says so
+    finite = numbers[np.isfinite(numbers)].astype(np.float64)
+    return PayloadView(
+        codec=record.codec,
+        dtype="float32",
+        elements=record.elements,
+        bytes=len(record.payload),
+        low=float(finite.min()) if finite.size else None,
+        high=float(finite.max()) if finite.size else None,
+        norm=float(np.sqrt(np.sum(np.square(finite)))),
+        not_finite=int(numbers.size - finite.size),
+        digest="unknown" if right is None else "right" if right else "wrong",
+    )

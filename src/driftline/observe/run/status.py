@@ -1,0 +1,264 @@
+"""Where a run stands, as one object: from its ledger, and from what its members said last.
+
+What the ledger decides is exact. What events tell (servers, who is alive, counters) is as recent as they are, and is
+gone once they are deleted by time.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driftline.ledger.run_state import RunState
+from driftline.observe.run.live import Live, Member
+from driftline.schemas.records import GroupId
+
+FP32_BYTES = 4
+TOPOLOGY = "eventual"
+"""Every worker is a replica group of its own, and the log is between them: the only topology of this release."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended; an empty ``failure`` is success."""
+
+    version: int
+    reason: str
+    failure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """The newest incarnation of a worker.
+
+    Attributes:
+        clock: the last one that the ledger settled for this incarnation.
+        contributions: used in versions, of all incarnations of the name.
+        state: ``live``, ``silent``, ``left``, ``removed`` or ``done``.
+        note: why it was removed.
+        waiting_share: of its time, from 0 to 1; None if it was not heard lately.
+    """
+
+    name: str
+    incarnation: str
+    clock: int
+    contributions: int
+    skips: int
+    rejections: int
+    state: str
+    note: str
+    waiting_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """The newest incarnation of a server, as it described itself last. ``state``: ``live``, ``silent`` or ``done``."""
+
+    name: str
+    incarnation: str
+    version: int
+    partitions: tuple[int, ...]
+    shards: tuple[int, ...]
+    state: str
+    counters: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """Where a run stands.
+
+    Attributes:
+        state: ``empty`` (no start yet), ``waiting`` (for its first workers), ``running``, ``ended`` or ``failed``.
+        version: the head.
+        digest: of the state at ``digest_version``, the newest version whose digests the ledger has.
+        metrics: as measured at ``metrics_version``.
+        samples: that went into versions, repeated ones counted each time.
+        epoch: the oldest that is not used up, from 0, so also how many are; None if the run leases no samples.
+        epochs: how often each sample is to be used; None if that is not what ends the run.
+        consumed: samples that the ledger leased and that went into a version, over all epochs.
+        burned: those that went into none and will not be read again in their epoch.
+        rejected: contributions that the ledger rejected.
+        duplicates: deltas that came twice, as servers heard lately count them.
+        void: ledger records that do not count.
+        checkpoint: version whose snapshots are official; None before the first.
+        undecodable: records that are none of ours, in the ledger and as members heard lately report them.
+        staleness: versions → contributions used that late.
+        wire_bytes: payload of the deltas settled and of the parameters published, without re-sends.
+        kept_bytes: payload of the deltas that each copy of the log holds now; None if unknown.
+    """
+
+    run: str
+    uuid: str | None
+    state: str
+    version: int
+    steps: int | None
+    digest: str | None
+    parameters_digest: str | None
+    digest_version: int | None
+    head: str
+    term: int
+    checkpoint: int | None
+    mode: str | None
+    topology: str | None
+    seed: int | None
+    ended: Ending | None
+    loss: float | None
+    metrics: Mapping[str, float | None]
+    metrics_version: int | None
+    samples: float
+    epoch: int | None
+    epochs: int | None
+    consumed: int | None
+    burned: int | None
+    rejected: int
+    duplicates: int
+    void: int
+    undecodable: int
+    staleness: Mapping[str, int]
+    wire_bytes: int
+    kept_bytes: int | None
+    workers: tuple[WorkerStatus, ...]
+    servers: tuple[ServerStatus, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return dataclasses.asdict(self)
+
+
+def build_status(run: str, state: RunState, live: Live, kept_bytes: int | None = None) -> RunStatus:
+    """Put a run's status together."""
+    config, start = state.config, state.start
+    newest = max(state.states, default=None)
+    digests = None if newest is None else state.states[newest]
+    measured = max(state.evaluations, default=None)
+    metrics = {} if measured is None else state.evaluations[measured].metrics
+    counters = live.counters()
+    totals = state.totals
+    return RunStatus(
+        run=run,
+        uuid=None if start is None else start.run.hex(),
+        state=run_state_word(state),
+        version=state.version,
+        steps=None if config is None or not config.steps else config.steps,
+        digest=None if digests is None else digests.state.hex(),
+        parameters_digest=None if digests is None else digests.parameters.hex(),
+        digest_version=newest,
+        head=state.chain.head.hex(),
+        term=state.chain.term,
+        checkpoint=None if state.checkpoint is None else state.checkpoint.version,
+        mode=None if config is None else config.consistency.mode,
+        topology=None if config is None else TOPOLOGY,
+        seed=None if config is None else config.seed,
+        ended=_ending(state),
+        loss=_finite(state.loss),
+        metrics={name: _finite(value) for name, value in sorted(metrics.items())},
+        metrics_version=measured,
+        samples=int(totals.samples) if totals.samples.is_integer() else totals.samples,
+        **_data(state),
+        rejected=sum(totals.rejections.values()),
+        duplicates=counters["duplicates"],
+        void=state.chain.void,
+        undecodable=totals.undecodable + live.undecodable + counters["undecodable"],
+        staleness={str(late): totals.staleness[late] for late in sorted(totals.staleness)},
+        wire_bytes=wire_bytes(state),
+        kept_bytes=kept_bytes,
+        workers=_workers(state, live),
+        servers=tuple(_server(member, state, live) for member in live.of_role("server")),
+    )
+
+
+def _data(state: RunState) -> dict[str, int | None]:
+    leases, config = state.leases, state.config
+    if config is None or not leases.is_on:
+        return dict.fromkeys(("epoch", "epochs", "consumed", "burned"))
+    epochs = config.data.epochs or None
+    return {"epoch": leases.epoch, "epochs": epochs, "consumed": leases.consumed, "burned": leases.burned}
+
+
+def wire_bytes(state: RunState) -> int:
+    """Return the payload bytes of everything settled so far and of the versions published with their record."""
+    if state.layout is None:
+        return 0
+    settled = sum(state.totals.contributions.values()) + sum(state.totals.rejections.values())
+    return (settled + state.totals.published) * state.layout.elements * FP32_BYTES
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def run_state_word(state: RunState) -> str:
+    """Return one of the words of `RunStatus.state`."""
+    if state.ended is not None:
+        return "failed" if state.ended.failure else "ended"
+    if state.start is None:
+        return "empty"
+    return "running" if state.first_names else "waiting"
+
+
+def _ending(state: RunState) -> Ending | None:
+    end = state.ended
+    return None if end is None else Ending(version=end.version, reason=end.reason, failure=end.failure)
+
+
+def _workers(state: RunState, live: Live) -> tuple[WorkerStatus, ...]:
+    newest: dict[str, tuple[GroupId, bytes]] = {}
+    for (worker, incarnation), group in state.joined.items():
+        newest[worker] = max(newest.get(worker, (group, incarnation)), (group, incarnation))
+    clocks = _last_clocks(state)
+    return tuple(
+        _worker(name, group, incarnation, clocks.get(group, 0), state, live)
+        for name, (group, incarnation) in sorted(newest.items())
+    )
+
+
+def _last_clocks(state: RunState) -> dict[GroupId, int]:
+    """Of every group, also of removed ones; a clock that was rejected last shows only while the group lives."""
+    clocks: dict[GroupId, int] = {}
+    for group, clock in state.used_at:
+        clocks[group] = max(clock, clocks.get(group, 0))
+    return clocks | {group.id: group.settled_clock for group in state.groups.values()}
+
+
+def _worker(name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, live: Live) -> WorkerStatus:
+    heard = live.members.get(("worker", name, incarnation))
+    note = state.removed.get(group, "")
+    gone = "left" if note == "left" else "removed"
+    return WorkerStatus(
+        name=name,
+        incarnation=incarnation.hex(),
+        clock=clock,
+        contributions=state.totals.contributions[name],
+        skips=state.totals.skips[name],
+        rejections=state.totals.rejections[name],
+        state=gone if group in state.removed else _member_word(heard, state, live),
+        note=note,
+        waiting_share=None if heard is None or heard.left else round(heard.waiting_share, 4),
+    )
+
+
+def _server(member: Member, state: RunState, live: Live) -> ServerStatus:
+    layout = state.layout
+    shards = [] if layout is None else [shard for one in member.partitions for shard in layout.shards_of(one)]
+    return ServerStatus(
+        name=member.name,
+        incarnation=member.incarnation.hex(),
+        version=member.version,
+        partitions=member.partitions,
+        shards=tuple(sorted(shards)),
+        state=_member_word(member, state, live),
+        counters=dict(sorted(member.counters.items())),
+    )
+
+
+def _member_word(member: Member | None, state: RunState, live: Live) -> str:
+    """Alive is who was heard within the time after which the coordinator would give a member up."""
+    if member is not None and member.left:
+        return "left"
+    if state.ended is not None:
+        return "done"
+    if member is None or state.config is None:
+        return "silent"
+    patience_ms = 1000 * state.config.gone_after_ticks * state.config.tick_interval_s
+    return "live" if live.newest_ms - member.seen_ms <= patience_ms else "silent"

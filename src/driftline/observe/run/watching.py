@@ -1,0 +1,125 @@
+"""Following a run from outside, ledger and events, for as long as somebody looks. Joins no group, writes nothing."""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from driftline.broker.port import Broker, EndReached, Record, Tail
+from driftline.broker.topics import Stream, topic_name
+from driftline.errors import WaitTimeout
+from driftline.ledger.entering.reading import READ_TIMEOUT_S, SAY_EVERY_S
+from driftline.ledger.entering.same_run import SameRun
+from driftline.observe.records.story import Story
+from driftline.observe.run.live import Live
+from driftline.observe.run.recent import RECENT_EVENTS
+from driftline.observe.run.top_view import KEPT_ENTRIES, TopView, build_top
+
+DOUBT_S = 1.0
+"""Seconds between two looks whether the ledger may have become another run's."""
+
+_POLL_S = 0.05
+
+
+class RunWatch:
+    """Reads what comes.
+
+    Args:
+        broker: where the run's topics are.
+        run: the run's name.
+
+    Attributes:
+        story: the ledger so far.
+        live: the events so far.
+        quiet_since_s: monotonic time of the last record.
+    """
+
+    def __init__(self, broker: Broker, run: str) -> None:
+        self.story = Story(KEPT_ENTRIES)
+        self.live = Live()
+        self.quiet_since_s = time.monotonic()
+        self._run = run
+        self._ledger, self._events = (topic_name(run, stream) for stream in (Stream.LEDGER, Stream.EVENTS))
+        self._ends: set[str] = set()
+        self._listens = False
+        self._same_run = SameRun(broker, run, self.story.state)
+        self._looked_s = self.quiet_since_s
+        self._reader = broker.reader()
+
+    def __enter__(self) -> Self:
+        self._reader.read(self._ledger, 0, 0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.close()
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether everything has been read once that was there at the beginning."""
+        return self._ledger in self._ends and (not self._listens or self._events in self._ends)
+
+    def catch_up(self, say: Callable[[str], None] | None = None) -> None:
+        """Read everything that is there.
+
+        Args:
+            say: is told every two seconds how far the ledger is read.
+
+        Raises:
+            TopicMissing: the run does not exist.
+            WaitTimeout: Kafka stopped answering.
+        """
+        said_s = time.monotonic()
+        while not self.is_caught_up:
+            self.read(_POLL_S)
+            if say is not None and time.monotonic() - said_s > SAY_EVERY_S:
+                said_s = time.monotonic()
+                say(f"reading {self._ledger}: at offset {self.story.state.next_offset}")
+            if time.monotonic() - self.quiet_since_s > READ_TIMEOUT_S:
+                raise WaitTimeout(
+                    f"{self._ledger}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?"
+                )
+
+    def read(self, seconds: float) -> None:
+        """Take what arrives in so much time.
+
+        Raises:
+            TopicMissing: the run was deleted.
+            RunRefused: it was, and another has begun under its name.
+            BrokerError: the client is broken for good.
+        """
+        if time.monotonic() - self._looked_s > DOUBT_S:
+            self._looked_s = time.monotonic()
+            if self._same_run.is_in_doubt():
+                self._same_run.check()
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            found = self._reader.poll(min(left_s, _POLL_S))
+            if found is not None:
+                self.quiet_since_s = time.monotonic()
+                self._take(found)
+            if self.is_caught_up and found is None:
+                return
+
+    def _take(self, found: Record | EndReached) -> None:
+        if isinstance(found, EndReached):
+            self._ends.add(found.topic)
+        elif found.topic == self._ledger:
+            self.story.read(found)
+        else:
+            self.live.read(found.value, found.timestamp_ms)
+        if not self._listens and self._ledger in self._ends:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Begin with the events once the ledger says whose they must be."""
+        start = self.story.state.start
+        if start is not None:
+            self._listens = True
+            self.live = Live(start.run)
+            self._reader.read(self._events, 0, Tail(RECENT_EVENTS))
+
+    def view(self, lines: int) -> TopView:
+        """Return a frame with so many of the ledger's last records."""
+        return build_top(self._run, self.story, self.live, lines)

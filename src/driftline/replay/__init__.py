@@ -1,0 +1,1 @@
+"""Runs computed again from their log. Reads only."""

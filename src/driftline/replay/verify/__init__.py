@@ -1,0 +1,1 @@
+"""Proof of a run: the ledger is intact, and recomputing it gives the recorded bits."""

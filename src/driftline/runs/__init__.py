@@ -1,0 +1,1 @@
+"""Runs as things on a Kafka: create, stop, delete, list, name."""

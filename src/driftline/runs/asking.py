@@ -1,0 +1,123 @@
+"""State machines that ask the coordinator for one thing and read in the ledger what became of it.
+
+Both say it again whenever a coordinator begins to reign, because the one before may have taken it to its grave.
+"""
+
+from driftline.broker.topics import Stream
+from driftline.ledger.run_state import Folded, RunState
+from driftline.producers.proposal import Offer, Proposed, propose
+from driftline.schemas.codec import encode
+from driftline.schemas.effects import CaughtUp, Effect, Finish, Input, Read, Received, Send, SendFailed
+from driftline.schemas.model.layout import layout_differences
+from driftline.schemas.records import RunStart, StopRequest, TermStart
+from driftline.schemas.run.config_json import differences
+from driftline.schemas.run.other_settings import SETTINGS_OR_MODEL, exists_otherwise
+
+CREATED = "created"
+EXISTS = "exists"
+REFUSED = "refused"
+ENDED = "ended"
+
+
+class _Asking:
+    """Reads the ledger to its end, asks, and asks again."""
+
+    def __init__(self, state: RunState | None = None) -> None:
+        self.state = RunState() if state is None else state
+        self._is_caught_up = False
+
+    def begin(self) -> list[Effect]:
+        """Return the first effects."""
+        return [Read(Stream.LEDGER, 0, self.state.next_offset)]
+
+    def on(self, event: Input) -> list[Effect]:
+        """Take one input and return what it leads to."""
+        match event:
+            case Received(stream=Stream.LEDGER):
+                return self._on_ledger(self.state.read(event.offset, event.value))
+            case CaughtUp(stream=Stream.LEDGER) if not self._is_caught_up:
+                self._is_caught_up = True
+                return self._answer() or self._ask()
+            case SendFailed():
+                return [event.send]
+        return []
+
+    def _on_ledger(self, folded: Folded) -> list[Effect]:
+        if not self._is_caught_up or folded.record is None:
+            return []
+        again = self._ask() if isinstance(folded.record, TermStart) else []
+        return self._answer() or again
+
+    def _answer(self) -> list[Effect]:
+        """Return the end, if the ledger holds it."""
+        raise NotImplementedError
+
+    def _ask(self) -> list[Effect]:
+        raise NotImplementedError
+
+
+class Stopper(_Asking):
+    """Asks for the end of a run.
+
+    Args:
+        sender: who asks, a legal name of a member; it will stand in the ledger.
+        reason: why.
+        state: the fold of the ledger to go on with; None begins with the ledger.
+    """
+
+    def __init__(self, sender: str, reason: str, state: RunState | None = None) -> None:
+        super().__init__(state)
+        self._sender, self._reason = sender, reason
+
+    def _answer(self) -> list[Effect]:
+        if self.state.ended is not None:
+            return [Finish(ENDED)]
+        return [Finish(REFUSED, "it has not begun: no server has accepted it")] if self.state.start is None else []
+
+    def _ask(self) -> list[Effect]:
+        if self.state.start is None:
+            return []
+        request = StopRequest(run=self.state.start.run, sender=self._sender, reason=self._reason)
+        return [Send(Stream.EVENTS, 0, encode(request))]
+
+
+class Creator(_Asking):
+    """Proposes a run, and ends when it is made; never becomes a member of it.
+
+    Args:
+        offer: what the run is to be.
+        run_uuid: its UUID if our proposal is chosen, 16 bytes.
+        name: of the proposer, a legal name of a member.
+        incarnation: 16 bytes.
+    """
+
+    def __init__(self, offer: Offer, run_uuid: bytes, name: str, incarnation: bytes) -> None:
+        super().__init__()
+        self._offer, self._run_uuid, self._name, self._incarnation = offer, run_uuid, name, incarnation
+        self._proposed: Proposed | None = None
+
+    def _answer(self) -> list[Effect]:
+        start = self.state.start
+        if start is None:
+            return []
+        if self._proposed is not None and start.run == self._proposed.run:
+            return [Finish(CREATED)]
+        cleared: list[Effect] = [] if self._proposed is None else [*self._proposed.tombstones()]
+        return [*cleared, self._compared(start)]
+
+    def _compared(self, start: RunStart) -> Finish:
+        if self.state.config is None or self.state.layout is None:
+            raise AssertionError("RunStart brings a configuration and a layout")
+        found = differences(self._offer.config, self.state.config)
+        found += layout_differences(self._offer.layout, self.state.layout)
+        if not found:
+            return Finish(EXISTS)
+        return Finish(REFUSED, exists_otherwise(start.name, SETTINGS_OR_MODEL, found))
+
+    def _ask(self) -> list[Effect]:
+        if self.state.start is not None:
+            return []
+        if self._proposed is not None:
+            return [self._proposed.event]
+        self._proposed = propose(self._offer, self._run_uuid, self._name, self._incarnation)
+        return [*self._proposed.snapshots, self._proposed.event]

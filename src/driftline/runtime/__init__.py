@@ -1,0 +1,1 @@
+"""Drives any state machine on a broker: one loop, inbox, outbox, errands."""

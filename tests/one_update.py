@@ -1,0 +1,161 @@
+"""The page "one update as decoded records", made from a run: ``python -m tests.one_update``.
+
+The run is the same to the last byte each time, so the page only changes when a record, a digest or a word does.
+"""
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.topics import Stream, topic_name
+from driftline.cli.show_tables import lines_of
+from driftline.errors import Undecodable
+from driftline.ledger.entering.reading import until_end
+from driftline.observe.records.finding import read_difference, read_record, read_story
+from driftline.observe.records.places import RecordPlace
+from driftline.observe.records.record_view import view_record
+from driftline.observe.records.story import Story
+from driftline.observe.records.version_view import view_version
+from driftline.schemas.codec import decode
+from driftline.schemas.records import AnyRecord, Contribution, Delta, Parameters, Receipt, ServerState, Use, Version
+from tests.small_model import PARTITIONS, small_run
+
+RUN, WORKER, VERSION = "small", "ada", 2
+SERVERS = ("server-1", "server-2")
+
+INTRODUCTION = f"""\
+# One update as decoded records
+
+What an update looks like in the log, record by record, as `driftline show` prints it. The run is real and tiny:
+a model of eighteen numbers in {PARTITIONS} shards, two workers (`ada` and `bob`, who has half as many samples), two
+servers, SGD in lock-step. It is followed from `{WORKER}`'s gradient to version {VERSION}, in the order of
+[the architecture page](architecture.md#one-update). This page is made by a program, and a test makes it again:
+
+```console
+$ python -m tests.one_update > docs/one-update.md
+```
+"""
+
+
+class Page:
+    """Collects the sections of the page."""
+
+    def __init__(self) -> None:
+        run = small_run(RUN, steps=3, servers=len(SERVERS))
+        run.play()
+        self._broker: MemoryBroker = run.broker
+        self.story: Story = read_story(run.broker, RUN)
+        self._parts = [INTRODUCTION]
+
+    def section(self, title: str, words: str) -> None:
+        """Begin a section."""
+        text = textwrap.fill(" ".join(words.split()), 120)
+        self._parts.append(f"## {title}\n\n{text}\n")
+
+    def record(self, stream: Stream, partition: int, is_it: Callable[[AnyRecord], bool]) -> None:
+        """Show the first record of a partition that is the one."""
+        place = RecordPlace(stream, partition, self._offset(stream, partition, is_it))
+        self.shown(str(place), lines_of(view_record(*read_record(self._broker, RUN, place), self.story)))
+
+    def _offset(self, stream: Stream, partition: int, is_it: Callable[[AnyRecord], bool]) -> int:
+        return next(offset for offset, record in self._records(stream, partition) if is_it(record))
+
+    def _records(self, stream: Stream, partition: int) -> Iterator[tuple[int, AnyRecord]]:
+        for found in until_end(self._broker, topic_name(RUN, stream), partition, 0, None):
+            try:
+                yield found.offset, decode(found.value)
+            except Undecodable:
+                continue
+
+    def difference(self) -> None:
+        """Show what the update changed."""
+        first, second = VERSION - 1, VERSION
+        found = read_difference(self._broker, RUN, self.story, (first, second))
+        self.shown(f"{first}..{second}", lines_of(found))
+
+    def version(self) -> None:
+        """Show the version as `driftline show` puts it together."""
+        self.shown(str(VERSION), lines_of(view_version(RUN, VERSION, self.story)))
+
+    def shown(self, what: str, lines: list[str]) -> None:
+        """Add a command and what it prints."""
+        self._parts.append("\n".join(["```console", f"$ driftline show {RUN} {what}", *lines, "```", ""]))
+
+    def text(self) -> str:
+        """Return the page."""
+        return "\n".join(self._parts)
+
+
+def one_update() -> str:
+    """Return the page."""
+    page = Page()
+    use = next(one for one in page.story.state.versions[VERSION].uses if page.story.name(one.group) == WORKER)
+    _towards_the_decision(page, use)
+    _decision_and_after(page)
+    page.section("The same, put together", "What `driftline show` makes of all this when it is asked for a version:")
+    page.version()
+    page.section("What it changed", "Between two published versions, tensor by tensor:")
+    page.difference()
+    return page.text()
+
+
+def _towards_the_decision(page: Page, use: Use) -> None:
+    page.section(
+        "1. The worker's deltas",
+        f"""`{WORKER}` computes a gradient on version {use.base_version} and cuts it into one `Delta` a shard. Shard *s*
+        lives in partition *s*, because there are as many. The digest covers the run's UUID, the schema and every byte
+        after it; the verdict says what became of the clock.""",
+    )
+    for partition in range(PARTITIONS):
+        page.record(Stream.DELTAS, partition, lambda one: isinstance(one, Delta) and _is(one, use))
+    page.section(
+        "2. The contribution",
+        """Then it says so. `root` is SHA-256 over the digests of the deltas above, in shard order; `weight` is the
+        number of samples, and `base_head` the ledger's hash at the version that the gradient was computed on.""",
+    )
+    page.record(Stream.EVENTS, 0, lambda one: isinstance(one, Contribution) and _is(one, use))
+    page.section(
+        "3. The receipts",
+        """The owner of each shard checks digest, place, size and finiteness, and says where in the log the delta
+        stands. Each of the two servers owns one partition, so there are two receipts.""",
+    )
+    for server in SERVERS:
+        page.record(Stream.EVENTS, 0, partial(_is_receipt, use, server))
+
+
+def _decision_and_after(page: Page) -> None:
+    page.section(
+        "4. The decision",
+        f"""The coordinator waits for both workers, as lock-step wants, and appends one record to the ledger: who is
+        in, with which coefficient (32 and 16 of 48 samples), at which learning rate. This is the moment at which
+        version {VERSION} exists. `positions` says behind which offset of each partition the deltas are.""",
+    )
+    page.record(Stream.LEDGER, 0, lambda one: isinstance(one, Version) and one.version == VERSION)
+    page.section(
+        "5. The parameters",
+        """Each server reads the ledger, sums the deltas in the order in which it lists them, steps its shard and
+        publishes it. `head` is the ledger's hash behind the record above: whoever follows takes no other.""",
+    )
+    for partition in range(PARTITIONS):
+        page.record(Stream.PARAMETERS, partition, lambda one: isinstance(one, Parameters) and one.version == VERSION)
+    page.section(
+        "6. The digests",
+        f"""And it reports the digests of its shards. Once those of both servers are in, the next record of the ledger
+        stores the digest of the whole state: it is among the `states` of version {VERSION + 1}.""",
+    )
+    page.record(Stream.EVENTS, 0, lambda one: isinstance(one, ServerState) and one.version == VERSION)
+    page.record(Stream.LEDGER, 0, lambda one: isinstance(one, Version) and one.version == VERSION + 1)
+
+
+def _is(record: Delta | Contribution | Receipt, use: Use) -> bool:
+    return (record.group, record.clock) == (use.group, use.clock)
+
+
+def _is_receipt(use: Use, server: str, record: AnyRecord) -> bool:
+    return isinstance(record, Receipt) and record.server == server and _is(record, use)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(one_update())

@@ -1,0 +1,131 @@
+"""What a script brings to a run: its model, the rule of its optimizer, and the settings that somebody chose."""
+
+from dataclasses import replace
+
+from torch import nn, optim
+
+from driftline.broker.port import Broker
+from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.errors import ConfigError, UsageError
+from driftline.ledger.entering.remains import check_ledger_kept
+from driftline.ledger.run_state import RunState
+from driftline.producers.proposal import Offer
+from driftline.schemas.model.layout import Layout
+from driftline.schemas.run.config import RunConfig
+from driftline.training.model.layout import describe, flatten_parameters
+from driftline.training.worker.adopting import OPTIONS, adopted
+from driftline.training.worker.run_settings import RunSettings
+
+WORKERS = 1
+"""Whom a run of scripts waits for unless somebody says: nobody but the script that begins it."""
+
+NO_END = 0
+"""Steps of a run of scripts unless somebody says: it lasts as long as their own loops."""
+
+
+def check_arguments(torch_optimizer: object, model: object) -> None:
+    """Return if these can be wrapped.
+
+    Raises:
+        UsageError: says what is wrong, and what to give instead.
+    """
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"the model is a {type(model).__name__}, not a torch.nn.Module")
+    if not isinstance(torch_optimizer, optim.Optimizer):
+        raise UsageError(
+            f"the first argument is a {type(torch_optimizer).__name__}, not a torch optimizer; write "
+            f"driftline.Optimizer(torch.optim.AdamW(model.parameters()), model, …)"
+        )
+    if any("initial_lr" in group for group in torch_optimizer.param_groups):
+        raise UsageError(
+            "the torch optimizer has a learning rate scheduler already, which may have changed its rates; make the "
+            "driftline.Optimizer first, and then a scheduler of it"
+        )
+
+
+class Offers:
+    """Makes the offers of one script. The rule is read once: what is shown in ``param_groups`` later is the run's.
+
+    Args:
+        model: whole.
+        optimizer: new, over parameters of the model.
+        settings: see `ScriptOptimizer`.
+
+    Raises:
+        ConfigError: lists everything that cannot be trained, by name.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: optim.Optimizer, settings: RunSettings) -> None:
+        self.settings = _of_a_script(settings)
+        self._model = model
+        self._layout, self._rule = describe(model, optimizer, self.settings.partitions)
+        self._chosen = OPTIONS if settings.chosen is None else settings.chosen
+        check_local(self._config())
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of the model's layout, whatever the run's partitions are."""
+        return Layout(self._layout.segments, 1).fingerprint()
+
+    def make_topics(self, broker: Broker) -> None:
+        """Create the run's topics as far as they are missing, or take their number of partitions if nobody chose one.
+
+        Raises:
+            BrokerError: they are there with another number than was chosen, or Kafka does not let us make them.
+            RunRefused: they are what is left of a run whose ledger was lost.
+        """
+        run = self.settings.run
+        deltas = topic_name(run, Stream.DELTAS)
+        admin = broker.admin()
+        try:
+            found = admin.topics([deltas]).get(deltas)
+            if found is not None and "partitions" not in self._chosen:
+                self.settings = replace(self.settings, partitions=found)
+            admin.create(run_topics(run, self.settings.partitions))
+        finally:
+            admin.close()
+        check_ledger_kept(broker, run)
+
+    def __call__(self, state: RunState) -> Offer:
+        """Return what to start the run with, and what it must fit."""
+        config = self._config()
+        if state.config is not None:
+            config = adopted(config, state.config, self._chosen)
+        check_local(config)
+        layout = Layout(self._layout.segments, config.partitions)
+        return Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
+
+    def _config(self) -> RunConfig:
+        return self.settings.freeze(self._rule, samples=self.settings.samples, batch_size=self.settings.batch_size)
+
+
+def check_local(config: RunConfig) -> None:
+    """Return if a script can do what a worker of this run does in one clock.
+
+    Raises:
+        ConfigError: it cannot; says why.
+    """
+    problems = []
+    if config.local.steps > 1:
+        problems.append(
+            f"local_steps: {config.local.steps}, but a script makes its own steps; only tasks have local ones"
+        )
+    if config.local.clock_s:
+        problems.append(f"clock: {config.local.clock_s:g} s, but a script decides itself how long a step takes; give 0")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _of_a_script(settings: RunSettings) -> RunSettings:
+    if settings.epochs is not None and not settings.samples:
+        problem = (
+            "epochs: how many samples a script reads is not known here; give samples=len(dataset) and read them by a "
+            "driftline.Sampler, give steps, or let its loop say when to end"
+        )
+        raise ConfigError([problem])
+    chosen = OPTIONS if settings.chosen is None else settings.chosen
+    return replace(
+        settings,
+        workers=settings.workers if "workers" in chosen else WORKERS,
+        steps=settings.steps if settings.epochs is not None or "steps" in chosen else NO_END,
+    )
