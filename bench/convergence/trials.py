@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from driftline.config.run_settings import RunSettings
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork
-from driftline.training.worker.run_settings import RunSettings
 
 WORKERS = tuple(f"worker-{number}" for number in range(1, 5))
 SLOW_WORKER = WORKERS[-1]

@@ -23,6 +23,7 @@ from driftline.config.keys import METRICS
 from driftline.config.loading import find_file, load_run_settings
 from driftline.config.loading import load as load_choice
 from driftline.config.problems import Problems
+from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunError, RunRefused
 from driftline.ledger.entering.reading import check_run_exists
 from driftline.replay.verify.reading import verify_run
@@ -33,7 +34,6 @@ from driftline.telemetry.exporting import Address
 from driftline.training.optimizer.optimizer import ScriptOptimizer
 from driftline.training.optimizer.worker_names import VARIABLE
 from driftline.training.worker.following import Version, follow_run, load_newest, load_one
-from driftline.training.worker.run_settings import RunSettings
 
 _OPTION = re.compile(r"^--([a-z-]+)")
 

@@ -13,10 +13,10 @@ from driftline.broker.embedded.ports import HOST
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.rights import Right
 from driftline.broker.topics import run_topics
-from driftline.config.diagnosis import OK, PROBLEM, findings, missing_rights
-from driftline.config.examining import examine
-from driftline.config.rights import rights_of
 from driftline.errors import BrokerError
+from driftline.observe.doctor.examine import examine
+from driftline.observe.doctor.findings import OK, PROBLEM, findings, missing_rights
+from driftline.observe.doctor.rights import rights_of
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 from tests.integration.secured import PASSWORDS, Secured, secured_kafka

@@ -14,8 +14,8 @@ from driftline.config.connection import Connection
 from driftline.config.members import check_member_name, own_name
 from driftline.config.pairs import read_pairs
 from driftline.config.problems import Problems
-from driftline.config.run import default_run_name
 from driftline.errors import UsageError
+from driftline.runs.naming import default_run_name
 
 NOWHERE = "127.0.0.1:9"
 

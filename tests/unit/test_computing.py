@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
+from driftline.config.run_settings import RunSettings
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.schemas.records.sample_range import SampleRange
@@ -18,7 +19,6 @@ from driftline.training.task import Dataset, Task, read_batch
 from driftline.training.task.computing import Computing, Skipped
 from driftline.training.task.data import epoch_order
 from driftline.training.task.randomness import build_model
-from driftline.training.worker.run_settings import RunSettings
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.memory import MemoryBroker
+from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
@@ -18,7 +19,6 @@ from driftline.training.task import Task, load_task
 from driftline.training.task.computing import Computing
 from driftline.training.task.evaluation import evaluate
 from driftline.training.task.randomness import build_model
-from driftline.training.worker.run_settings import RunSettings
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
 WRITTEN, TRIED, KEPT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -15,11 +15,11 @@ from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
 from driftline.cli import main
 from driftline.clock import ManualClock
-from driftline.config.administration import ANYBODY, commands, heading, read_principals
-from driftline.config.diagnosis import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
-from driftline.config.examining import clock_ahead_s, why_unreachable
 from driftline.config.problems import Problems
-from driftline.config.rights import ROLES, rights_of
+from driftline.observe.doctor.administration import ANYBODY, commands, heading, read_principals
+from driftline.observe.doctor.examine import clock_ahead_s, why_unreachable
+from driftline.observe.doctor.findings import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
+from driftline.observe.doctor.rights import ROLES, rights_of
 
 NODE = Address(1, "kafka-1", 9092)
 SETTINGS = {

@@ -14,6 +14,7 @@ from torch import Tensor, nn, optim
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
+from driftline.config.run_settings import RunSettings
 from driftline.consumers.server.serving import serve
 from driftline.errors import BrokerError, DriftlineError, RunRefused
 from driftline.ledger.entering.reading import read_ledger
@@ -21,7 +22,6 @@ from driftline.training.task import Dataset, Task, evaluating
 from driftline.training.task.evaluating import evaluate_run
 from driftline.training.task.worker import work
 from driftline.training.worker.preparing import prepare_topics
-from driftline.training.worker.run_settings import RunSettings
 from tests.unit.test_same_run import OTHER, RUN, TOPICS, put_in_its_place, wait_until
 
 STEPS = 40

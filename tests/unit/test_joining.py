@@ -8,7 +8,9 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
 from driftline.broker.topic_check import create_command, topic_differences
 from driftline.broker.topics import run_topics
+from driftline.config.adopting import adopted_settings
 from driftline.config.loading import load_run_settings
+from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, RunRefused
 from driftline.ledger.entering.reading import read_config, read_ledger
 from driftline.ledger.entering.same_run import check_same_run
@@ -17,9 +19,7 @@ from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork
 from driftline.schemas.run.schedule import Schedule
-from driftline.training.worker.adopting import adopted_settings
 from driftline.training.worker.preparing import prepare_topics
-from driftline.training.worker.run_settings import RunSettings
 from tests.unit.stage import CONFIG, OFFER
 
 RULE = RuleConfig(name="sgd", groups=({"lr": 0.3, "momentum": 0.5, "nesterov": 1.0},))

@@ -12,6 +12,7 @@ from driftline.broker.memory import MemoryBroker
 from driftline.cli.options import Words
 from driftline.cli.server import server
 from driftline.cli.worker import worker
+from driftline.config.run_settings import RunSettings
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
 from driftline.launch import launcher as module
 from driftline.launch.background import Background
@@ -24,7 +25,6 @@ from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork
 from driftline.schemas.run.schedule import Schedule
 from driftline.training.task import Task
-from driftline.training.worker.run_settings import RunSettings
 from tests.unit.told_run import Ledger, told, write
 
 STEADY = "import sys; sys.stdin.read()"

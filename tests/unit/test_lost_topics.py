@@ -11,6 +11,7 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Record
 from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.config.run_settings import RunSettings
 from driftline.consumers.server.serving import serve, wait_for_run
 from driftline.errors import BrokerError, RunRefused
 from driftline.ledger.entering.reading import read_ledger
@@ -20,7 +21,6 @@ from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.testing.in_process import run_in_process
 from driftline.training.worker.preparing import prepare_topics
-from driftline.training.worker.run_settings import RunSettings
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 from tests.unit.newcomer import new_server

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from driftline.broker.memory import MemoryBroker
+from driftline.config.run_settings import RunSettings
 from driftline.consumers.server.serving import serve
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.run_state import RunState
@@ -19,7 +20,6 @@ from driftline.schemas.effects import Finish
 from driftline.training.task import Dataset, Task
 from driftline.training.task.worker import work
 from driftline.training.worker.preparing import prepare_topics
-from driftline.training.worker.run_settings import RunSettings
 
 DEADLINE_S = 60.0
 STEPS = 120

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from driftline.broker.memory import MemoryBroker
+from driftline.config.run_settings import RunSettings
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.schemas.model.layout import Layout
@@ -21,7 +22,6 @@ from driftline.training.task import Dataset, Task
 from driftline.training.task.computing import Computing
 from driftline.training.task.evaluation import evaluate
 from driftline.training.task.randomness import build_model
-from driftline.training.worker.run_settings import RunSettings
 from tests.unit.verifiable import Log
 
 WORKERS = ("ada", "bob")

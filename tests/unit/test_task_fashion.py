@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from driftline.config.run_settings import RunSettings
 from driftline.errors import UsageError
 from driftline.training.model.layout import describe, flatten_parameters
 from driftline.training.model.rule import build_optimizer
@@ -19,7 +20,6 @@ from driftline.training.task.builtin.idx import read_idx
 from driftline.training.task.computing import Computing
 from driftline.training.task.evaluation import evaluate
 from driftline.training.task.randomness import build_model
-from driftline.training.worker.run_settings import RunSettings
 
 TRAIN_IMAGES, TRAIN_LABELS = FILES["train"]
 SIZES = {"train": 40, "test": 20}

@@ -9,9 +9,9 @@ import pytest
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.progress import ProgressLine
 from driftline.cli.train import Request, _chosen_run
-from driftline.config.place import lock_run
+from driftline.config.run_settings import RunSettings
 from driftline.errors import RunRefused
-from driftline.training.worker.run_settings import RunSettings
+from driftline.launch.run_folder import lock_run
 
 
 def request(home: Path, *, name_is_default: bool) -> Request:

@@ -6,6 +6,8 @@ from torch import nn, optim
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import Stream, run_topics, topic_name
+from driftline.config.adopting import OPTIONS, adopted
+from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, UsageError
 from driftline.ledger.entering.remains import check_ledger_kept
 from driftline.ledger.run_state import RunState
@@ -13,8 +15,6 @@ from driftline.producers.proposal import Offer
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.run.config import RunConfig
 from driftline.training.model.layout import describe, flatten_parameters
-from driftline.training.worker.adopting import OPTIONS, adopted
-from driftline.training.worker.run_settings import RunSettings
 
 WORKERS = 1
 """Whom a run of scripts waits for unless somebody says: nobody but the script that begins it."""

@@ -18,6 +18,7 @@ import torch
 from torch import nn, optim
 
 from driftline.broker.port import Broker
+from driftline.config.run_settings import RunSettings
 from driftline.errors import RunEnded, UsageError
 from driftline.ledger.run_state import RunState
 from driftline.telemetry.exporting import Address, exporting
@@ -39,7 +40,6 @@ from driftline.training.optimizer.termination import TERMINATION
 from driftline.training.optimizer.worker_names import claim_name
 from driftline.training.worker.drawing import Place
 from driftline.training.worker.participation import Participation, leave
-from driftline.training.worker.run_settings import RunSettings
 
 log = logging.getLogger(__name__)
 

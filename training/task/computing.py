@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import nn
 
+from driftline.config.run_settings import TASK_SETS_NO_RATES, RunSettings
 from driftline.errors import ConfigError
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
@@ -23,7 +24,6 @@ from driftline.training.task import Dataset, Task, read_batch
 from driftline.training.task.data import Indices, LeasedSamples
 from driftline.training.task.one_clock import OneClock
 from driftline.training.task.randomness import build_model, seed_everything, set_torch_defaults
-from driftline.training.worker.run_settings import TASK_SETS_NO_RATES, RunSettings
 
 NO_DATA = "no samples are left"
 

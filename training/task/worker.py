@@ -8,6 +8,8 @@ from functools import partial
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name
+from driftline.config.adopting import adopted_settings
+from driftline.config.run_settings import RunSettings
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.reading import read_config
 from driftline.ledger.entering.same_run import check_same_run
@@ -20,10 +22,8 @@ from driftline.schemas.effects import Effect, Finish
 from driftline.telemetry.metrics import Watch, nobody_watches
 from driftline.training.task import Task
 from driftline.training.task.computing import Computing, Skipped
-from driftline.training.worker.adopting import adopted_settings
 from driftline.training.worker.metrics import worker_samples
 from driftline.training.worker.preparing import prepare_topics
-from driftline.training.worker.run_settings import RunSettings
 from driftline.training.worker.wait_share import WaitShare
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ import logging
 from driftline.broker.port import Broker
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
+from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, RightMissing
 from driftline.ledger.entering.remains import check_ledger_kept
-from driftline.training.worker.run_settings import RunSettings
 
 log = logging.getLogger(__name__)
 

@@ -78,7 +78,7 @@ def _short(place: str) -> str:
 def _check(words: Words) -> None:
     """Raise everything that is wrong, as any other command would."""
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.run import check_task  # noqa: PLC0415
+    from driftline.training.task import check_task  # noqa: PLC0415
 
     run, task = words.choice.text(RUN_NAME), words.choice.text(TASK_NAME)
     words.run("run" if run is None else run)

@@ -33,9 +33,9 @@ def doctor(principals: tuple[str, ...], *, as_json: bool, **_settings: object) -
     there is a problem.
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.administration import commands, heading, read_principals  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.diagnosis import PROBLEM, findings  # noqa: PLC0415
     from driftline.config.run import MAX_PARTITIONS  # noqa: PLC0415
+    from driftline.observe.doctor.administration import commands, heading, read_principals  # noqa: PLC0415 - keeps --help fast
+    from driftline.observe.doctor.findings import PROBLEM, findings  # noqa: PLC0415
 
     words = Words()
     run = words.choice.text(RUN_NAME) or ""
@@ -45,7 +45,7 @@ def doctor(principals: tuple[str, ...], *, as_json: bool, **_settings: object) -
     named = read_principals(principals, words.problems)
     words.problems.check()
 
-    from driftline.config.examining import examine  # noqa: PLC0415 - not needed to refuse
+    from driftline.observe.doctor.examine import examine  # noqa: PLC0415 - not needed to refuse
 
     with connection.readable(say) as kafka:
         settings = connection.settings(kafka.bootstrap_servers)

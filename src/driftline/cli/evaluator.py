@@ -24,9 +24,9 @@ def evaluator(
     """
     from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
     from driftline.config.members import check_member_name, own_name  # noqa: PLC0415
-    from driftline.config.run import check_task  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
     from driftline.telemetry.exporting import exporting  # noqa: PLC0415
+    from driftline.training.task import check_task  # noqa: PLC0415
 
     words = Words()
     task, run = words.name(TASK_NAME, "TASK"), words.name(RUN_NAME, "--run")

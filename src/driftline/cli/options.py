@@ -29,8 +29,8 @@ from driftline.errors import UsageError
 if TYPE_CHECKING:
     from driftline.config.choosing import Choice
     from driftline.config.connection import Connection
+    from driftline.config.run_settings import RunSettings
     from driftline.telemetry.exporting import Address
-    from driftline.training.worker.run_settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_HOME = ".driftline"
@@ -145,11 +145,11 @@ class Words:
 
     def check_task(self, task: str) -> None:
         """Refuse a task that cannot be one; nothing of it is imported."""
-        from driftline.config.run import check_task  # noqa: PLC0415 - keeps --help fast
+        from driftline.training.task import check_task  # noqa: PLC0415 - keeps --help fast
 
         self.problems.attempt(lambda: check_task(task) if task else None, None)
         if self.text(SCHEDULE) == "script":
-            from driftline.training.worker.run_settings import TASK_SETS_NO_RATES  # noqa: PLC0415 - ditto
+            from driftline.config.run_settings import TASK_SETS_NO_RATES  # noqa: PLC0415 - ditto
 
             self.problems.add(f"{SCHEDULE.option}: {TASK_SETS_NO_RATES}")
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from driftline.config.connection import Connection, Reached
+    from driftline.config.run_settings import RunSettings
     from driftline.launch.background import Background
     from driftline.launch.chaos import Disturbance
     from driftline.launch.faults import Fault
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from driftline.runs.naming import Existing
     from driftline.telemetry.exporting import Address
     from driftline.training.task import Task
-    from driftline.training.worker.run_settings import RunSettings
 
 
 CHILD_CONNECT_S = 60.0
@@ -115,8 +115,8 @@ def train(*, as_json: bool, script: str | None, **_settings: object) -> str:
 
 def _read(words: Words, script: str | None) -> Request:
     """Check every word before anything is started."""
-    from driftline.config.chaos import read_faults  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.run import default_run_name  # noqa: PLC0415 - ditto
+    from driftline.launch.chaos_request import read_faults  # noqa: PLC0415 - keeps --help fast
+    from driftline.runs.naming import default_run_name  # noqa: PLC0415 - ditto
 
     problems = words.problems
     task, run = words.name(TASK_NAME, "TASK"), words.choice.text(RUN_NAME)
@@ -143,11 +143,11 @@ def _read(words: Words, script: str | None) -> Request:
 def _train(
     request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine
 ) -> "tuple[RunStatus, float, Sequence[Disturbance]]":
-    from driftline.config.chaos import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.place import run_folder  # noqa: PLC0415 - ditto
+    from driftline.launch.chaos_request import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
     from driftline.launch.disk_watch import DiskWatch  # noqa: PLC0415
     from driftline.launch.launcher import Launcher  # noqa: PLC0415
     from driftline.launch.plan import Plan  # noqa: PLC0415
+    from driftline.launch.run_folder import run_folder  # noqa: PLC0415 - ditto
     from driftline.observe.run.summing_up import sum_up  # noqa: PLC0415
     from driftline.runs.naming import unused_names  # noqa: PLC0415
 
@@ -197,11 +197,11 @@ def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None
 @contextmanager
 def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iterator[tuple[RunSettings, Existing]]":
     """Decide on the name, and keep other ``train`` commands of this home away from it."""
-    from driftline.config.place import lock_run  # noqa: PLC0415 - keeps --help fast
+    from driftline.config.adopting import adopted_settings  # noqa: PLC0415
     from driftline.errors import RunRefused  # noqa: PLC0415
+    from driftline.launch.run_folder import lock_run  # noqa: PLC0415 - keeps --help fast
     from driftline.runs.naming import Existing, existing_run, unused_run_name  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
-    from driftline.training.worker.adopting import adopted_settings  # noqa: PLC0415
 
     home, wanted = request.connection.home, request.settings.run
     name, reserved = wanted, set[str]()

@@ -9,8 +9,8 @@ from driftline.config.file import read_file
 from driftline.config.keys import BOUNDS, CONFIG_VARIABLE, DEFAULT_FILE, RUN, by_parameter
 from driftline.config.problems import Problems
 from driftline.config.run import RunWords
+from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError
-from driftline.training.worker.run_settings import RunSettings
 
 
 def find_file(named: str | None, environment: Mapping[str, str]) -> Path | None:

@@ -1,7 +1,6 @@
 """From the words of a command line to the settings of a run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from driftline.broker.topics import check_run_name
@@ -9,11 +8,8 @@ from driftline.config.bounds import BoundWords, implied_mode
 from driftline.config.choosing import Choice
 from driftline.config.keys import RUN
 from driftline.config.problems import Problems
-from driftline.errors import UsageError
+from driftline.config.run_settings import RunSettings
 from driftline.schemas.run.config import MAX_GONE_AFTER, MIN_GONE_AFTER, RETAIN, TOP_SEED
-from driftline.training.task import check_file, load_task
-from driftline.training.task.builtin import BUILT_IN
-from driftline.training.worker.run_settings import RunSettings
 
 DEFAULT_STEPS = 200
 _MAX_WORKERS = 10_000
@@ -91,25 +87,3 @@ class RunWords:
         if self.steps is not None:
             return problems.whole("--steps", self.steps, 1, _MAX_STEPS, zero="zero steps train nothing"), None
         return DEFAULT_STEPS, None
-
-
-def check_task(spec: str) -> None:
-    """Refuse a task that cannot be one, without importing anything of it.
-
-    Raises:
-        UsageError: there is no such built-in task or file, or the words say no place.
-    """
-    if not spec or spec.startswith(":") or spec.endswith(":"):
-        raise UsageError(f"task {spec!r}: write a built-in name ({', '.join(sorted(BUILT_IN))}) or file.py:Attribute")
-    if ":" not in spec and spec not in BUILT_IN:
-        load_task(spec)  # says what is wrong; only a built-in name or a place is ever imported
-    file, _, _ = spec.rpartition(":")
-    if file.endswith(".py"):
-        check_file(Path(file))
-
-
-def default_run_name(spec: str) -> str:
-    """Return a legal name for runs of a task: that of a built-in task, or of the attribute."""
-    name = spec.rpartition(":")[2].rpartition(".")[2].lower()
-    legal = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name).strip("-")
-    return legal[:64] or "run"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from driftline.config.run_settings import RunSettings
 from driftline.telemetry.exporting import Address, written
-from driftline.training.worker.run_settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,13 @@ class Existing:
     config: RunConfig | None = None
 
 
+def default_run_name(spec: str) -> str:
+    """Return a legal name for runs of a task: that of a built-in task, or of the attribute."""
+    name = spec.rpartition(":")[2].rpartition(".")[2].lower()
+    legal = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name).strip("-")
+    return legal[:64] or "run"
+
+
 def unused_run_name(broker: Broker, base: str, reserved: Collection[str] = ()) -> str:
     """Return ``base``, or ``base-2``, ``base-3`` …: the first that no run has."""
     taken = {*run_names(broker), *reserved}

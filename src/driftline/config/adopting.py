@@ -4,10 +4,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from driftline.config.run_settings import RunSettings
 from driftline.errors import RunRefused
 from driftline.schemas.run.config import RunConfig
 from driftline.schemas.run.other_settings import SETTINGS, exists_otherwise
-from driftline.training.worker.run_settings import RunSettings
 
 _PLACES = {
     "workers": ("", "workers"),

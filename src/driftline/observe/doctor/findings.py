@@ -8,7 +8,7 @@ from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.survey import Address
 from driftline.broker.topic_check import LEAST_MESSAGE_BYTES, Difference
 from driftline.broker.topics import Stream
-from driftline.config.rights import ROLES, rights_of
+from driftline.observe.doctor.rights import ROLES, rights_of
 
 OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
 

@@ -6,10 +6,10 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker
 from driftline.config.connection import Connection
 from driftline.config.problems import Problems
+from driftline.config.run_settings import RunSettings
 from driftline.launch.chaos_nodes import Nodes
 from driftline.launch.faults import Fault, read_script, target_problems
 from driftline.runs.naming import unused_names
-from driftline.training.worker.run_settings import RunSettings
 
 OPTION = "--chaos"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from driftline.broker.topic_check import create_command
 from driftline.broker.topics import run_topics
 from driftline.config.problems import Problems
-from driftline.config.rights import ROLES, rights_of
+from driftline.observe.doctor.rights import ROLES, rights_of
 
 ANYBODY: Mapping[str, str] = {role: f"User:{role.upper()}" for role in ROLES}
 """Stands for principals that nobody named."""

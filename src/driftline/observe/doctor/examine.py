@@ -12,9 +12,9 @@ from driftline.broker.kafka.survey import Address, KafkaSurvey
 from driftline.broker.port import Broker, Record, Start, TopicSpec
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import PREFIX, run_topics
-from driftline.config.diagnosis import Facts
-from driftline.config.rights import SERVER_GROUPS
 from driftline.errors import BrokerError, RightMissing
+from driftline.observe.doctor.findings import Facts
+from driftline.observe.doctor.rights import SERVER_GROUPS
 
 CONNECT_S = 3.0
 PROBE_S = 10.0
