@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn, optim
 
-from driftline.broker.embedded.paths import default_home
+from driftline.broker.embedded.files import default_home
 from driftline.broker.port import Broker
 from driftline.config.address import read_address
 from driftline.config.connection import Reached, read_connection

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from driftline.broker.embedded.paths import cache_root
+from driftline.broker.embedded.files import cache_root
 from tests.compose import stand_in, story
 from tests.compose.description import ROOT
 from tests.compose.engine import Engine, NotRunnable, own_engine, running_engine

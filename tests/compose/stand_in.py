@@ -12,9 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from driftline.broker.embedded.jars import ensure_jars
+from driftline.broker.embedded.jars import KAFKA_VERSION, ensure_jars
 from driftline.broker.embedded.java import java_home
-from driftline.broker.embedded.lockfile import KAFKA_VERSION
 from tests.compose.engine import Engine, check_programs, said
 
 PYTHON = "driftline-stand-in/python:bookworm"

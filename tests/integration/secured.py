@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from driftline.broker.embedded import EmbeddedBroker, ports
+from driftline.broker.embedded import EmbeddedBroker, cluster
 from driftline.broker.embedded.properties import Listener
 from driftline.broker.kafka.rights import Right
 
@@ -49,7 +49,7 @@ class Authority:
     def issue(self, name: str) -> tuple[Path, Path]:
         """Return the files of a certificate for this name at the loopback address, and of its key (PKCS#8)."""
         key = ec.generate_private_key(ec.SECP256R1())
-        hosts = [x509.IPAddress(ipaddress.ip_address(ports.HOST)), x509.DNSName("localhost")]
+        hosts = [x509.IPAddress(ipaddress.ip_address(cluster.HOST)), x509.DNSName("localhost")]
         built = _builder(_name(name), self._name, key).add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         certificate, private = self._folder / f"{name}.crt", self._folder / f"{name}.key"
         certificate.write_bytes(built.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
@@ -141,12 +141,12 @@ def _everything_of(user: str) -> Any:
 def secured_kafka(folder: Path) -> Iterator[Secured]:
     """Run one; whoever comes by the plain address may do everything, everybody else what `Secured.allow` says."""
     authority, stranger = Authority(folder / "tls", "authority"), Authority(folder / "tls", "stranger")
-    tls, login = (ports.choose() for _ in range(2))
+    tls, login = (cluster.choose_port() for _ in range(2))
     listeners = (Listener("TLS", tls, "SSL"), Listener("LOGIN", login, "SASL_SSL"))
     with EmbeddedBroker(
         folder / "home", prepare=False, listeners=listeners, properties=_properties(authority)
     ) as broker:
-        yield Secured(broker.bootstrap_servers, f"{ports.HOST}:{tls}", f"{ports.HOST}:{login}", authority, stranger)
+        yield Secured(broker.bootstrap_servers, f"{cluster.HOST}:{tls}", f"{cluster.HOST}:{login}", authority, stranger)
 
 
 def _properties(authority: Authority) -> Mapping[str, str]:

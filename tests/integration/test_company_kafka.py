@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from driftline.broker.embedded.ports import HOST
+from driftline.broker.embedded.cluster import HOST
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.rights import Right
 from driftline.broker.topics import run_topics

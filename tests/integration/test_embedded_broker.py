@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from driftline.broker.embedded import EmbeddedBroker, aot
+from driftline.broker.embedded import EmbeddedBroker, java
 from driftline.broker.embedded.jars import ensure_jars
 from driftline.config.connection import Connection
 from driftline.errors import BrokerUnreachable
@@ -121,10 +121,10 @@ def test_two_starts_at_once_and_a_killed_user(home: Path) -> None:
 def test_a_broken_cache_does_not_stop_it(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The JVM refuses it or crashes on it; the broker runs, and the cache is gone."""
     cache = tmp_path / "broken.aot"
-    good = aot.find(ensure_jars())
+    good = java.find_cache(ensure_jars())
     head = good.read_bytes()[:4096] if good else b""
     cache.write_bytes(head + os.urandom(MIB))
-    monkeypatch.setattr(aot, "find", lambda _class_path: cache)
+    monkeypatch.setattr(java, "find_cache", lambda _class_path: cache)
     with running_broker(home):
         seen = EmbeddedBroker(home).status()
         assert (seen.state, seen.aot) == ("ready", False)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from driftline.broker.embedded import EmbeddedBroker
-from driftline.broker.embedded.state import Launch
+from driftline.broker.embedded.process import Launch
 from driftline.broker.kafka import KafkaBroker
 from driftline.errors import EmbeddedBrokerError
 from driftline.launch.chaos_nodes import Nodes

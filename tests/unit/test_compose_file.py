@@ -13,9 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from driftline.broker.embedded.lockfile import KAFKA_VERSION
+from driftline.broker.embedded.cluster import NodeAddress
+from driftline.broker.embedded.jars import KAFKA_VERSION
 from driftline.broker.embedded.properties import node_properties
-from driftline.broker.embedded.state import NodeAddress
 from driftline.cli import COMMANDS, main
 from driftline.cli.roles import STOP_WITHIN_S
 from tests.compose.description import FILE, OURS, ROOT, described, interpolated, role_command

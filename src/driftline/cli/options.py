@@ -166,7 +166,7 @@ class Words:
 
     def broker_nodes(self) -> int | None:
         """Read how many nodes the broker of this home is to have."""
-        from driftline.broker.embedded.number import MAX_NODES, check_number  # noqa: PLC0415 - keeps --help fast
+        from driftline.broker.embedded.cluster import MAX_NODES, check_number  # noqa: PLC0415 - keeps --help fast
 
         text = self.choice.text(BROKER_NODES)
         if text is None:

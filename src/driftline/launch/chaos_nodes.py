@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from driftline.broker.embedded import EmbeddedBroker
-from driftline.broker.embedded.state import Launch
+from driftline.broker.embedded.process import Launch
 from driftline.broker.kafka import KafkaBroker
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import BrokerError, EmbeddedBrokerError

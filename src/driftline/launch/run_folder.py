@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from driftline.broker.embedded.filelock import FileLock
+from driftline.broker.embedded.files import FileLock
 from driftline.errors import UsageError
 
 

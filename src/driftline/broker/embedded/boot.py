@@ -1,13 +1,13 @@
-"""Becomes a broker's JVM, with a watchdog beside it. Run as a script by a bare interpreter; imports nothing of ours.
+"""Becomes the JVM of a node, with a watchdog beside it. A script for a bare interpreter; it imports nothing of ours.
 
-The JVM must outlive whoever started it when it was told to, and must not when it was not, ``kill -9`` included. So the
-starter runs this script, which lets go of it (new session, adopted by init), leaves a watchdog as a child of the coming
-JVM, writes the process id file and turns into the JVM itself: the id never changes and there is no moment at which a
-running JVM has no id file or no watchdog.
+A kept broker must outlive the process that started it; any other must end with its last user, also after ``kill -9``.
+So the starter runs this script. It detaches (new session, adopted by init), forks a watchdog as a child, writes the
+process id file and then replaces itself by the JVM. The id never changes, and no JVM ever runs without an id file and
+a watchdog.
 
-The watchdog asks twice a second: does anybody hold the users' lock (the kernel drops it for the dead), does the file
-that says "keep running" exist, is the broker's folder still there? It also bounds the log. It holds the ending lock
-while the JVM ends, shared with the watchdogs of other nodes, so that all end at once and a new user waits for them.
+The watchdog checks twice a second: does a process hold the users' lock (the kernel drops it for the dead), does the
+"keep" file exist, does the broker's folder exist? It also bounds the log. While the JVM ends it holds the ending lock,
+shared with the watchdogs of other nodes: all nodes end at once, and a new user waits for them.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _MAX_LOG_BYTES = 8 * 1024 * 1024
 
 
 def main() -> None:
-    """Start what standard input (JSON) describes, and print the process id."""
+    """Start the JVM that standard input (JSON) describes, and print its process id."""
     spec = json.load(sys.stdin)
     os.chdir(spec["folder"])
     child = os.fork()
@@ -35,18 +35,18 @@ def main() -> None:
     os.setsid()
     _redirect(spec["log"])
     jvm = os.getpid()
-    # Before there is a watchdog: one that finds no locks, because somebody has removed the home, would watch nothing.
-    # The JVM does not inherit them, as files that Python opens are closed in what is executed.
+    # Opened before the fork: a watchdog that finds no lock files, because the home was removed, would watch nothing.
+    # The JVM does not inherit them: Python marks its files to be closed when another program is executed.
     users, ending = (os.open(spec[lock], os.O_RDWR | os.O_CREAT, 0o666) for lock in ("users_lock", "ending_lock"))
     if not os.fork():
         _watch(jvm, spec, users, ending)
         os._exit(0)
     _write_id(spec, jvm)
-    os.execv(spec["command"][0], spec["command"])  # noqa: S606 - the command is the starter's, no shell is wanted
+    os.execv(spec["command"][0], spec["command"])  # noqa: S606 - our own command line, without a shell
 
 
 def _redirect(log: str) -> None:
-    # Appending, so that the watchdog can cut the file short under the JVM.
+    # Append mode lets the watchdog truncate the file while the JVM writes to it.
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
@@ -66,7 +66,7 @@ def _watch(jvm: int, spec: dict[str, str], users: int, ending: int) -> None:
     while os.getppid() == jvm:
         _bound(spec["log"])
         if not os.path.isdir(spec["folder"]) or (_take(users) and not _kept(users, spec["keep_file"])):  # noqa: PTH112
-            # In this order: who becomes a user from here on finds the ending lock taken.
+            # In this order: a new user from here on finds the ending lock taken.
             fcntl.flock(ending, fcntl.LOCK_SH)
             fcntl.flock(users, fcntl.LOCK_UN)
             _end(jvm)
@@ -83,7 +83,7 @@ def _take(users: int) -> bool:
 
 
 def _kept(users: int, keep_file: str) -> bool:
-    # Looked at with the lock held: who asks to keep the broker writes the file while it is a user.
+    # Checked while the lock is held: a process that keeps the broker writes the file while it is a user.
     if not os.path.exists(keep_file):  # noqa: PTH110
         return False
     fcntl.flock(users, fcntl.LOCK_UN)
@@ -91,7 +91,7 @@ def _kept(users: int, keep_file: str) -> bool:
 
 
 def _end(jvm: int) -> None:
-    # Our parent can be no other process: when it dies, we get another parent.
+    # The parent id proves that the JVM lives: when it dies, this process gets another parent.
     for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
         until_s = time.monotonic() + patience_s
         if os.getppid() == jvm:

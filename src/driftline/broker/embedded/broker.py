@@ -1,4 +1,4 @@
-"""The embedded broker as its users see it: start, use, stop."""
+"""The public object of the embedded broker: start, use, stop."""
 
 import signal
 import time
@@ -7,23 +7,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from driftline.broker.embedded import process, state
-from driftline.broker.embedded.address import settle
-from driftline.broker.embedded.ending import end
-from driftline.broker.embedded.filelock import FileLock
+from driftline.broker.embedded import cluster, process
+from driftline.broker.embedded.cluster import Cluster, NodeAddress, check_number, refuse_other_number
+from driftline.broker.embedded.files import FileLock, Layout, Report, make_dir, quiet
 from driftline.broker.embedded.jars import ensure_jars
 from driftline.broker.embedded.node import Node
-from driftline.broker.embedded.number import check_number, refuse_other_number
-from driftline.broker.embedded.paths import Layout, make_dir
+from driftline.broker.embedded.nodes import Starter, end
 from driftline.broker.embedded.prepare import prepare_later
+from driftline.broker.embedded.process import Launch
 from driftline.broker.embedded.properties import Listener
-from driftline.broker.embedded.report import Report, quiet
-from driftline.broker.embedded.starting import Starter
 from driftline.broker.embedded.status import BrokerStatus, look
 from driftline.errors import EmbeddedBrokerError, UsageError
 
 START_TIMEOUT_S = 120.0
-"""A start takes seconds, but a machine that is busy with other things can make it a minute."""
+"""A start takes seconds, on a busy machine up to a minute."""
 
 _STOP_TIMEOUT_S = 30.0
 _PORT_WAIT_S = 5.0
@@ -32,22 +29,22 @@ _PORT_WAIT_S = 5.0
 class EmbeddedBroker:
     """One Kafka for each home, of one node or several, shared by all processes that use that home.
 
-    By default the broker lives as long as somebody uses it: whoever called ``start`` and neither called ``release``
-    nor died. With ``keep`` it runs on until ``stop``. As a context manager it starts and releases.
+    By default the broker runs while a process uses it: from ``start`` to ``release``, or to the end of that process.
+    With ``keep`` it runs on until ``stop``. As a context manager it starts and releases.
 
     Args:
-        home: ``$DRIFTLINE_HOME``; the broker's state lies in its subfolder ``broker``.
-        keep: let it run on when nobody uses it.
-        port: the clients' port of its first node; chosen once and kept by default.
-        nodes: how many nodes a new broker has: an odd number. An existing one has as many as it was made with, which
-            is what None takes; None makes one of one node.
-        prepare: after a stop, have the ahead-of-time cache made in the background if there is none.
-        report: told what is waited for: downloads, other processes.
+        home: ``$DRIFTLINE_HOME``; the broker's state is in its subfolder ``broker``.
+        keep: let it run on without users.
+        port: port of its first node for clients; by default chosen once and kept.
+        nodes: number of nodes of a new broker, odd. An existing broker keeps its number, and another one is refused.
+            None: the number of the existing broker, or 1.
+        prepare: after a stop, make the ahead-of-time cache in the background if there is none.
+        report: receives lines about what is waited for: downloads, other processes.
         listeners: more addresses for clients, for example one with TLS.
-        properties: settings of Kafka that are added, or replace one of ours.
+        properties: settings of Kafka that add to or replace ours.
 
     Raises:
-        UsageError: no broker can have that number of nodes.
+        UsageError: a broker cannot have that number of nodes.
     """
 
     def __init__(
@@ -70,17 +67,17 @@ class EmbeddedBroker:
         self._users = FileLock(self._layout.users_lock)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> str:
-        """Start the broker, or find it running; starts those of its nodes that do not run.
+        """Start the broker, or find it running; start the nodes that do not run.
 
         Args:
             timeout_s: bound of the start itself; a first download is not counted.
 
         Returns:
-            Its bootstrap servers, once every node answers metadata requests and knows the others.
+            Its bootstrap servers, when every node answers metadata requests and knows the others.
 
         Raises:
             EmbeddedBrokerError: it did not start; says why and what to do.
-            UsageError: the broker of this home has another number of nodes than was asked for.
+            UsageError: the broker of this home has another number of nodes than the wanted one.
         """
         refuse_other_number(self.home, self.nodes, self._wanted)
         make_dir(self._layout.root, "the broker's state")
@@ -90,7 +87,7 @@ class EmbeddedBroker:
         with self._change(deadline_s):
             self._become_user(deadline_s)
             try:
-                cluster = self._start(deadline_s)
+                started = self._start(deadline_s)
                 if self._keep:
                     self._layout.keep_file.touch()
             except BaseException:
@@ -98,13 +95,13 @@ class EmbeddedBroker:
                 raise
             if self._keep:
                 self._users.release()
-        return cluster.bootstrap_servers
+        return started.bootstrap_servers
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> bool:
-        """Stop the broker, whoever started it or uses it; False if it was not running.
+        """Stop the broker, also when other processes use it; False if it was not running.
 
         Args:
-            timeout_s: how long it may take to end by itself before it is killed.
+            timeout_s: how long it may take to end before it is killed.
 
         Raises:
             EmbeddedBrokerError: its process cannot be ended.
@@ -118,15 +115,15 @@ class EmbeddedBroker:
 
     @property
     def is_used(self) -> bool:
-        """Whether this object uses the broker: from `start` to `release` or `stop`, unless it keeps it."""
+        """Whether this object uses the broker: from `start` to `release` or `stop`; never with ``keep``."""
         return self._users.held
 
     def release(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """Use the broker no more: stops it if it is not kept and nobody else uses it. Idempotent."""
+        """Stop using the broker; it stops if it is not kept and no other process uses it. Idempotent."""
         if not self._users.held:
             return
         if not self._layout.root.exists():
-            # Somebody removed the home; the broker's watchdogs see that too and end it.
+            # The home was removed; the broker's watchdogs see that too and end it.
             self._users.release()
             return
         with self._change(time.monotonic() + timeout_s):
@@ -135,7 +132,7 @@ class EmbeddedBroker:
             self._users.release()
 
     def kill(self, node: int | None = None) -> bool:
-        """End a node's process as a crash would, or those of all; False if none was running.
+        """End the process of one node, or of all, as a crash would; False if none was running.
 
         ``start`` and ``revive`` bring it back on the same data and address.
 
@@ -145,8 +142,8 @@ class EmbeddedBroker:
         killed = [one.kill() for one in (self._nodes() if node is None else [self._node(node)])]
         return any(killed)
 
-    def signal(self, node: int, number: signal.Signals) -> state.Launch | None:
-        """Signal a node's process, and no other; return which one that was, None if it is not running.
+    def signal(self, node: int, number: signal.Signals) -> Launch | None:
+        """Signal a node's process, and no other; return its launch, None if it does not run.
 
         Raises:
             UsageError: there is no such node.
@@ -154,8 +151,8 @@ class EmbeddedBroker:
         launch = self.running(node)
         return launch if launch is not None and process.send(launch, number) else None
 
-    def running(self, node: int) -> state.Launch | None:
-        """Return the launch of a node whose process lives, None if it does not.
+    def running(self, node: int) -> Launch | None:
+        """Return the launch of a node whose process runs, None if it does not run.
 
         Raises:
             UsageError: there is no such node.
@@ -165,8 +162,8 @@ class EmbeddedBroker:
     def revive(self, node: int, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start a node that does not run, and none of the others.
 
-        Returns once the node and those that run know each other. While fewer than a majority of the nodes run, there is
-        nothing to take part in: then it returns as soon as the node's process is there.
+        Returns when the node and the running ones know each other. Without a majority of the nodes there is no quorum
+        to join: then it returns as soon as the node's process exists.
 
         Raises:
             EmbeddedBrokerError: it did not start; says why and what to do.
@@ -185,12 +182,12 @@ class EmbeddedBroker:
                 self._starter().launch([one for one in wanted if not one.running()])
 
     def status(self) -> BrokerStatus:
-        """Look, and change nothing."""
+        """Return what is known of the broker; changes nothing."""
         return look(self.home, self._layout)
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Numbers of its nodes; none before the first start."""
+        """Ids of its nodes; empty before the first start."""
         return tuple(node.address.node_id for node in self._nodes())
 
     @property
@@ -198,12 +195,12 @@ class EmbeddedBroker:
         """Addresses for clients.
 
         Raises:
-            EmbeddedBrokerError: no broker was ever started here.
+            EmbeddedBrokerError: this home has no broker yet.
         """
-        cluster = state.load_cluster(self._layout.cluster_file)
-        if cluster is None:
+        kept = self._cluster()
+        if kept is None:
             raise EmbeddedBrokerError(f"{self.home} has no broker yet; start one with: driftline broker start.")
-        return cluster.bootstrap_servers
+        return kept.bootstrap_servers
 
     def __enter__(self) -> Self:
         self.start()
@@ -216,7 +213,7 @@ class EmbeddedBroker:
 
     def _become_user(self, deadline_s: float) -> None:
         self._users.acquire(deadline_s, "the old broker to end", shared=True, report=self._report)
-        # Who waits here is a user already, so no further node decides to end.
+        # A process that waits here is a user already, so no further node decides to end.
         with FileLock(self._layout.ending_lock) as ending:
             ending.acquire(deadline_s, "the old broker to end", report=self._report)
 
@@ -233,8 +230,11 @@ class EmbeddedBroker:
         return FileLock(self._layout.change_lock).acquire(deadline_s, waiting_for, report=self._report)
 
     def _nodes(self) -> list[Node]:
-        cluster = state.load_cluster(self._layout.cluster_file)
-        return [Node(self._layout, cluster, address) for address in cluster.nodes] if cluster else []
+        kept = self._cluster()
+        return [Node(self._layout, kept, address) for address in kept.nodes] if kept else []
+
+    def _cluster(self) -> Cluster | None:
+        return cluster.load_cluster(self._layout.cluster_file)
 
     def _node(self, number: int) -> Node:
         for node in self._nodes():
@@ -243,39 +243,39 @@ class EmbeddedBroker:
         known = ", ".join(map(str, self.nodes)) or "none: it was never started"
         raise UsageError(f"the broker of {self.home} has no node {number}; its nodes are {known}")
 
-    def _start(self, deadline_s: float) -> state.Cluster:
+    def _start(self, deadline_s: float) -> Cluster:
         if not self._layout.cluster_file.exists():
-            state.save_cluster(self._layout.cluster_file, state.new_cluster(self._wanted or 1, self._port))
+            cluster.save_cluster(self._layout.cluster_file, cluster.new_cluster(self._wanted or 1, self._port))
         refuse_other_number(self.home, self.nodes, self._wanted)
-        cluster = self._settle_addresses(self.nodes)
+        settled = self._settle_addresses(self.nodes)
         self._starter().bring_up(self._nodes(), deadline_s)
-        return cluster
+        return settled
 
     def _starter(self) -> Starter:
         return Starter(lambda: ensure_jars(self._report), self._properties, self._listeners, self._report)
 
-    def _settle_addresses(self, wanted: Sequence[int]) -> state.Cluster:
-        """See to it that those of the nodes that do not run can be started at their addresses, or at new ones."""
+    def _settle_addresses(self, wanted: Sequence[int]) -> Cluster:
+        """Check the addresses of the wanted nodes that do not run, and choose new ones where needed."""
         nodes = self._nodes()
-        cluster = nodes[0].cluster
+        settled = nodes[0].cluster
         if nodes[0].running():
-            self._refuse_other_port(cluster.nodes[0].broker_port)
+            self._refuse_other_port(settled.nodes[0].broker_port)
         peers_run = any(node.running() for node in nodes)
         for node in nodes:
             if node.address.node_id in wanted and not node.running():
-                cluster = state.with_node(cluster, self._settled(node, cluster, peers_run=peers_run))
-        state.save_cluster(self._layout.cluster_file, cluster)
-        return cluster
+                settled = cluster.with_node(settled, self._settled(node, settled, peers_run=peers_run))
+        cluster.save_cluster(self._layout.cluster_file, settled)
+        return settled
 
-    def _settled(self, node: Node, cluster: state.Cluster, *, peers_run: bool) -> state.NodeAddress:
-        others = state.ports_of(one for one in cluster.nodes if one.node_id != node.address.node_id)
+    def _settled(self, node: Node, known: Cluster, *, peers_run: bool) -> NodeAddress:
+        others = cluster.ports_of(one for one in known.nodes if one.node_id != node.address.node_id)
         is_first = node.address.node_id == 1
-        return settle(
+        return cluster.settle_address(
             node.address,
             self._port if is_first else None,
             _PORT_WAIT_S if node.died() else 0.0,
-            # With a port for the first node clients find it, and hear from it where the others are.
-            may_move=self._may_move if is_first or self._port is None else _yes,
+            # With a fixed port clients find the first node, and learn the addresses of the others from it.
+            may_move=self._may_move if is_first or self._port is None else lambda: True,
             report=self._report,
             others=others,
             peers_run=peers_run,
@@ -289,12 +289,8 @@ class EmbeddedBroker:
             )
 
     def _may_move(self) -> bool:
-        """Whether nobody can be waiting at the kept address: it was not asked for, and no other process uses it."""
+        """Whether no client can wait at the kept address: the user did not choose it, and no other process uses it."""
         if self._keep or self._port is not None or self._layout.keep_file.exists():
             return False
         alone = self._users.try_acquire()
         return self._users.try_acquire(shared=True) and alone
-
-
-def _yes() -> bool:
-    return True

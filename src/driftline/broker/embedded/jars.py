@@ -1,4 +1,7 @@
-"""The jars in the user's cache: fetched once, each checked against the lock file before it gets its name."""
+"""Kafka's jars in the user's cache: each is fetched once and checked against the committed lock file.
+
+The lock file lists coordinates, size and SHA-256 of every jar. Nothing else is ever put on the class path.
+"""
 
 import hashlib
 import json
@@ -7,31 +10,68 @@ import shutil
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
-from driftline.broker.embedded import fetch
-from driftline.broker.embedded.filelock import FileLock
-from driftline.broker.embedded.lockfile import KAFKA_VERSION, Jar, load_lock, lock_digest
-from driftline.broker.embedded.paths import cache_root, make_dir
-from driftline.broker.embedded.report import Report, quiet
-from driftline.broker.embedded.state import write_atomically
+from driftline.broker.embedded.files import FileLock, Report, cache_root, make_dir, quiet, write_atomically
 from driftline.errors import EmbeddedBrokerError
 
+KAFKA_VERSION = "4.4.0"
+ROOTS = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+"""The jars that are asked for; the lock file holds these and everything they need."""
+LOCK_NAME = "jars.lock.toml"
+
+_FETCH_TIMEOUT_S = 30
+"""Of one silent connection; a slow one that keeps sending may take longer."""
 _PARALLEL = 4
 _REPORT_EVERY_S = 0.5
 _LOCK_WAIT_S = 900.0
 _MARKER = "verified.json"
 
 
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One locked jar. ``size`` is in bytes, ``sha256`` in hex."""
+
+    group: str
+    artifact: str
+    version: str
+    size: int
+    sha256: str
+
+    @property
+    def coordinates(self) -> str:
+        """``group:artifact:version``."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        """Its name in the cache."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def lock_text() -> str:
+    """Return the committed lock file."""
+    return resources.files(__package__).joinpath(LOCK_NAME).read_text(encoding="utf-8")
+
+
+def load_lock() -> tuple[Jar, ...]:
+    """Return the locked jars in class path order."""
+    return tuple(Jar(**entry) for entry in tomllib.loads(lock_text())["jar"])
+
+
 def jars_dir() -> Path:
-    """Return the folder of the jars that the lock file names."""
-    return cache_root() / f"kafka-{KAFKA_VERSION}-{lock_digest()}"
+    """Return the folder of the locked jars; another lock file has another folder."""
+    digest = hashlib.sha256(lock_text().encode()).hexdigest()[:16]
+    return cache_root() / f"kafka-{KAFKA_VERSION}-{digest}"
 
 
 def ensure_jars(report: Report = quiet) -> list[Path]:
-    """Return the class path; the first call downloads about 45 MB, later ones compare sizes and times only.
+    """Return the class path; the first call downloads about 45 MB, later ones compare only sizes and times.
 
     Raises:
         EmbeddedBrokerError: a jar is missing or damaged and could not be fetched, or the cache cannot be written.
@@ -94,21 +134,47 @@ def _fetch_all(jars: Sequence[Jar], folder: Path, report: Report) -> None:
 
 
 def _fetch_one(jar: Jar, staging: Path, folder: Path, progress: "_Progress") -> None:
-    path = fetch.fetch_jar(jar, staging / jar.file_name)
+    path = fetch_jar(jar, staging / jar.file_name)
     if not _is_whole(jar, path):
         raise EmbeddedBrokerError(
             f"{jar.coordinates} was downloaded but is not the locked jar: {path.stat().st_size} bytes instead of "
-            f"{jar.size}, or another SHA-256. The repository or something on the way to it changed or cut it."
+            f"{jar.size}, or another SHA-256. The repository or a proxy changed or cut it."
         )
-    # The name appears only with the whole content behind it, so a crash leaves no half jar on the class path.
+    # The file gets its name only when its content is complete, so a crash leaves no half jar on the class path.
     with path.open("rb") as content:
         os.fsync(content.fileno())
     path.replace(folder / jar.file_name)
     progress.add(jar.size)
 
 
+def fetch_jar(jar: Jar, folder: Path) -> Path:
+    """Download ``jar`` somewhere under ``folder`` and return its path; does not check its content.
+
+    Repositories and mirrors are jgo's: its own default, and what its settings file adds or replaces.
+
+    Raises:
+        EmbeddedBrokerError: jgo is not installed, or no repository has the jar.
+    """
+    try:
+        from jgo.config import GlobalSettings  # noqa: PLC0415 - half a second, and an optional dependency
+        from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
+        from jgo.maven import MavenContext  # noqa: PLC0415
+    except ImportError as error:
+        raise EmbeddedBrokerError(
+            f"the embedded broker needs the Python package {error.name!r}: pip install 'driftline[embedded]'."
+        ) from error
+    repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
+    context = MavenContext(repo_cache=folder, local_repos=[], remote_repos=repositories, timeout=_FETCH_TIMEOUT_S)
+    try:
+        return Path(context.create_dependency(jar.coordinates).artifact.resolve())
+    # requests, urllib3 and jgo (a bare RuntimeError) each raise errors of their own, with one meaning here.
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise EmbeddedBrokerError(f"{jar.coordinates} could not be downloaded ({reason}).") from error
+
+
 class _Progress:
-    """Counts bytes over threads and reports now and then."""
+    """Counts bytes over threads and reports from time to time."""
 
     def __init__(self, total_bytes: int, report: Report) -> None:
         self._total, self._done, self._report = total_bytes, 0, report

@@ -1,4 +1,4 @@
-"""One broker process: its folder, its data, its start and its end."""
+"""One node of a broker: its folder, its data, and the start and end of its process."""
 
 import itertools
 import json
@@ -13,20 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from driftline.broker.embedded import boot, process
+from driftline.broker.embedded.cluster import HOST, Cluster, NodeAddress
+from driftline.broker.embedded.files import Layout, make_dir, write_atomically
 from driftline.broker.embedded.java import BROKER_MAIN, FORMAT_MAIN, java_command
-from driftline.broker.embedded.paths import Layout, make_dir
-from driftline.broker.embedded.ports import HOST
 from driftline.broker.embedded.probe import ask_metadata
+from driftline.broker.embedded.process import Launch, identity, load_launch, save_launch
 from driftline.broker.embedded.properties import DATA_DIR, Listener, node_properties, render
-from driftline.broker.embedded.state import (
-    Cluster,
-    Launch,
-    NodeAddress,
-    identity,
-    load_launch,
-    save_launch,
-    write_atomically,
-)
 from driftline.errors import EmbeddedBrokerError
 
 _BOOT_TIMEOUT_S = 20.0
@@ -51,13 +43,13 @@ class Node:
 
     @property
     def title(self) -> str:
-        """What a message calls it."""
+        """Its name in messages."""
         return "the broker" if len(self.cluster.nodes) == 1 else f"node {self.address.node_id} of the broker"
 
     def running(self) -> Launch | None:
-        """Return the launch whose process lives, None if there is none.
+        """Return the launch whose process runs, None if there is none.
 
-        A home that was copied has a copy of this file, too; the process that it names is that of the other home.
+        A copied home has a copy of this file, and the process that it names belongs to the original home.
         """
         launch = load_launch(self._id_file)
         if launch is None or launch.folder not in ("", identity(self.folder)):
@@ -65,11 +57,11 @@ class Node:
         return launch if process.is_running(launch) else None
 
     def died(self) -> bool:
-        """Whether the last launch ended without a stop: killed, crashed, or the machine went down."""
+        """Whether the last launch ended without a stop: it was killed or crashed, or the machine went down."""
         return self._id_file.exists() and self.running() is None
 
     def condition(self) -> str:
-        """Return ``ready`` (it answers, and takes part), ``starting``, ``died`` or ``stopped``."""
+        """Return ``ready`` (it answers and takes part), ``starting``, ``died`` or ``stopped``."""
         if self.running():
             return "ready" if self.is_ready({self.address.node_id}) else "starting"
         return "died" if self.died() else "stopped"
@@ -86,7 +78,7 @@ class Node:
         extra: Mapping[str, str] | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
-        """Write the properties; format the data directory if that was never finished."""
+        """Write the properties; format the data directory unless that was done before."""
         make_dir(self.folder, "the broker's state")
         properties = node_properties(self.address, self.cluster.nodes, extra, listeners)
         write_atomically(self.folder / _PROPERTIES, render(properties))
@@ -96,7 +88,7 @@ class Node:
     def _format(self, class_path: Sequence[Path], options: Sequence[str]) -> None:
         done = self._run_format(class_path, options)
         if done.returncode and options:
-            # A damaged ahead-of-time cache crashes any JVM that uses it.
+            # A damaged AOT cache crashes any JVM that uses it.
             done = self._run_format(class_path, [])
         if done.returncode:
             output = (done.stdout + done.stderr).decode(errors="replace").strip()
@@ -104,7 +96,7 @@ class Node:
 
     def _run_format(self, class_path: Sequence[Path], options: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
         arguments = ["format", "--ignore-formatted", "-t", self.cluster.cluster_id, "-c", _PROPERTIES]
-        # The format tool lives for a second: compiling with the optimizing compiler would not pay.
+        # The format tool runs for a second, too short for the optimizing compiler to pay.
         command = java_command(FORMAT_MAIN, arguments, class_path, [*options, "-XX:TieredStopAtLevel=1"])
         try:
             return subprocess.run(  # noqa: S603 - our own command line
@@ -112,11 +104,11 @@ class Node:
             )
         except subprocess.TimeoutExpired as error:
             raise EmbeddedBrokerError(
-                f"formatting {self.data} did not end within {_FORMAT_TIMEOUT_S:.0f} s. Delete it and try again."
+                f"formatting {self.data} took over {_FORMAT_TIMEOUT_S:.0f} s. Delete that folder and try again."
             ) from error
 
     def launch(self, class_path: Sequence[Path], options: Sequence[str], *, aot: bool) -> Launch:
-        """Start the JVM, independent of this process and with a watchdog beside it; does not wait until it is ready."""
+        """Start the JVM, detached from this process and with a watchdog beside it; does not wait until it is ready."""
         self._keep_last_log()
         token, folder = secrets.token_hex(16), identity(self.folder)
         jvm_options = [f"-Ddriftline.launch={token}", *options]
@@ -132,8 +124,8 @@ class Node:
             "aot": aot,
             "command": java_command(BROKER_MAIN, [_PROPERTIES], class_path, jvm_options),
         }
-        # -I and -S: no site packages, no environment, a start of some 15 ms. The token is there to be seen by
-        # others from the first moment on.
+        # -I and -S: no site packages, no environment, a start of about 15 ms. The token identifies the process from
+        # its first moment on.
         command = [sys.executable, "-I", "-S", boot.__file__, token]
         try:
             done = subprocess.run(  # noqa: S603 - our own script
@@ -143,7 +135,7 @@ class Node:
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             detail = getattr(error, "stderr", None) or b""
             raise EmbeddedBrokerError(
-                f"the broker's process could not be started: {error}\n{detail.decode(errors='replace')}".rstrip()
+                f"{self.title} could not be started: {error}\n{detail.decode(errors='replace')}".rstrip()
             ) from error
 
     def _keep_last_log(self) -> None:
@@ -152,7 +144,7 @@ class Node:
             self.log.write_bytes(b"")
 
     def refused_cache(self) -> bool:
-        """Whether the JVM said that it cannot use its ahead-of-time cache; it then runs on without."""
+        """Whether the JVM logged that it cannot use its AOT cache; it then runs without it."""
         try:
             with self.log.open(encoding="utf-8", errors="replace") as lines:
                 return any("[aot" in line and "[error" in line for line in itertools.islice(lines, _FIRST_LINES))
@@ -160,20 +152,20 @@ class Node:
             return False
 
     def note_without_cache(self, launch: Launch) -> None:
-        """Record that the process of ``launch`` runs without an ahead-of-time cache."""
+        """Record that the process of ``launch`` runs without an AOT cache."""
         save_launch(self._id_file, replace(launch, aot=False))
 
     def ask_to_end(self) -> None:
-        """SIGTERM the node's process, if there is one."""
+        """Send SIGTERM to the node's process, if it runs."""
         if launch := self.running():
             process.send(launch, signal.SIGTERM)
 
     def forget(self) -> None:
-        """Note that the node was stopped, so that nobody takes it for dead."""
+        """Record that the node was stopped, so that it does not count as died."""
         self._id_file.unlink(missing_ok=True)
 
     def kill(self) -> bool:
-        """SIGKILL the node's process, as a crash would, and leave everything as it lies; False if it was not running.
+        """Send SIGKILL to the node's process and keep its files as they are, as a crash would; False if it did not run.
 
         Raises:
             EmbeddedBrokerError: it did not end.
@@ -184,13 +176,13 @@ class Node:
         process.send(launch, signal.SIGKILL)
         if not _gone(launch, _KILL_WAIT_S):
             raise EmbeddedBrokerError(
-                f"the broker's process {launch.pid} did not end within {_KILL_WAIT_S:.0f} s of SIGKILL; "
-                "it hangs in the kernel, most likely on the disk."
+                f"process {launch.pid} of {self.title} did not end within {_KILL_WAIT_S:.0f} s of SIGKILL: it hangs in "
+                "the kernel, most likely on the disk. Check the disk, then try again."
             )
         return True
 
     def log_tail(self) -> str:
-        """Return the last lines of the log, to be appended to an error message."""
+        """Return the last lines of the log, for the end of an error message."""
         try:
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         except OSError:

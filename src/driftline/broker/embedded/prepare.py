@@ -1,11 +1,13 @@
-"""Makes the ahead-of-time cache: by a throw-away broker in a JVM of its own, never by one that is in use.
+"""Makes the AOT cache: with a throw-away broker in a JVM of its own, never with one that is in use.
 
-In the background it starts when a broker that had no cache has stopped, takes only processor time that nobody else
-wants, and ends by itself. Two makers do not collide: the second one sees the first and leaves.
+In the background it starts after a broker without a cache has stopped, uses only idle processor time, and ends by
+itself. Two makers do not collide: the second one sees the first and leaves.
 """
 
 import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,26 +15,28 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from driftline.broker.embedded import aot
-from driftline.broker.embedded.ending import end
-from driftline.broker.embedded.filelock import FileLock
+from driftline.broker.embedded.cluster import new_cluster, save_cluster
+from driftline.broker.embedded.files import FileLock, Layout, Report, make_dir, quiet
 from driftline.broker.embedded.jars import ensure_jars
+from driftline.broker.embedded.java import cache_dir, cache_path, drop_unused_caches, find_cache, seal_cache
 from driftline.broker.embedded.node import Node
-from driftline.broker.embedded.paths import Layout, make_dir
-from driftline.broker.embedded.rehearsal import rehearse
-from driftline.broker.embedded.report import Report, quiet
-from driftline.broker.embedded.starting import await_ready
-from driftline.broker.embedded.state import new_cluster, save_cluster
-from driftline.errors import EmbeddedBrokerError
+from driftline.broker.embedded.nodes import await_ready, end
+from driftline.broker.port import Assigned, Broker, Reader, Start, TopicSpec
+from driftline.errors import BrokerError, EmbeddedBrokerError, TopicMissing
 
 _READY_TIMEOUT_S = 180.0
 _ASSEMBLY_TIMEOUT_S = 180.0
 _DETACH_TIMEOUT_S = 20.0
+_BACKGROUND_TIMEOUT_S = 600
 _TRAINING_PREFIX = "training-"
+
+_TOPIC, _COMPACTED = "rehearsal", "rehearsal-compacted"
+_RECORDS, _RECORD_BYTES = 200, 64 * 1024
+_TIMEOUT_S = 30.0
 
 
 def prepare(report: Report = quiet) -> Path | None:
-    """Fetch the jars and make the ahead-of-time cache if they are not there; takes some 20 s, once.
+    """Fetch the jars and make the AOT cache if they are missing; takes about 20 s, once.
 
     Returns:
         The cache, or None if another process is making it.
@@ -41,27 +45,27 @@ def prepare(report: Report = quiet) -> Path | None:
         EmbeddedBrokerError: the jars could not be fetched or the cache could not be made.
     """
     class_path = ensure_jars(report)
-    if found := aot.find(class_path):
+    if found := find_cache(class_path):
         return found
-    make_dir(aot.aot_dir(), "the ahead-of-time cache")
-    with FileLock(aot.aot_dir() / "make.lock") as lock:
+    make_dir(cache_dir(), "the ahead-of-time cache")
+    with FileLock(cache_dir() / "make.lock") as lock:
         if not lock.try_acquire():
             report("another process is making the ahead-of-time cache")
             return None
-        return aot.find(class_path) or _make(class_path, report)
+        return find_cache(class_path) or _make(class_path, report)
 
 
 def _make(class_path: Sequence[Path], report: Report) -> Path:
     report("making the ahead-of-time cache with a throw-away broker, once")
-    for left_over in aot.aot_dir().glob(f"{_TRAINING_PREFIX}*"):
+    for left_over in cache_dir().glob(f"{_TRAINING_PREFIX}*"):
         shutil.rmtree(left_over, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_TRAINING_PREFIX, dir=aot.aot_dir(), ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=_TRAINING_PREFIX, dir=cache_dir(), ignore_cleanup_errors=True) as folder:
         output = Path(folder) / "kafka.aot"
         _train(Path(folder), class_path, output)
-        target = aot.aot_path(class_path)
+        target = cache_path(class_path)
         output.replace(target)
-    aot.seal(target)
-    aot.drop_unused()
+    seal_cache(target)
+    drop_unused_caches()
     return target
 
 
@@ -71,7 +75,7 @@ def _train(folder: Path, class_path: Sequence[Path], output: Path) -> None:
     make_dir(layout.root, "a throw-away broker")
     save_cluster(layout.cluster_file, cluster)
     node = Node(layout, cluster, cluster.nodes[0])
-    # Being the only user ties that broker to this process, however this process ends.
+    # This process is the broker's only user, so the broker ends with it, however it ends.
     with FileLock(layout.users_lock) as lease:
         lease.try_acquire(shared=True)
         try:
@@ -85,9 +89,50 @@ def _train(folder: Path, class_path: Sequence[Path], output: Path) -> None:
         raise EmbeddedBrokerError(f"the JVM wrote no ahead-of-time cache.{node.log_tail()}")
 
 
+def rehearse(bootstrap_servers: str) -> None:
+    """Send the requests that every run begins with, while the JVM records; an error only ends the rehearsal early."""
+    from driftline.broker.kafka import KafkaBroker, KafkaSettings  # noqa: PLC0415 - a JVM can be started without it
+
+    with contextlib.suppress(BrokerError):
+        _rehearse(KafkaBroker(KafkaSettings(bootstrap_servers)))
+
+
+def _rehearse(broker: Broker) -> None:
+    specs = [TopicSpec(_TOPIC, 2), TopicSpec(_COMPACTED, 1, {"cleanup.policy": "compact"})]
+    with contextlib.closing(broker.admin()) as admin:
+        admin.create(specs)
+        with contextlib.closing(broker.producer()) as producer:
+            for number in range(_RECORDS):
+                producer.send(_TOPIC, number % 2, bytes(_RECORD_BYTES), key=b"%d" % number)
+                producer.send(_COMPACTED, 0, bytes(100), key=b"%d" % (number % 10))
+                producer.flush(_TIMEOUT_S)
+        with contextlib.closing(broker.reader()) as reader:
+            _read(reader)
+        _join(broker)
+        admin.bounds(_TOPIC)
+        admin.delete([spec.name for spec in specs])
+
+
+def _read(reader: Reader) -> None:
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    with contextlib.suppress(TopicMissing):
+        reader.read(_TOPIC, 0, Start.BEGINNING)
+        reader.read(_COMPACTED, 0, Start.BEGINNING)
+    seen = 0
+    while seen < _RECORDS and time.monotonic() < deadline_s:
+        seen += reader.poll(0.1) is not None
+
+
+def _join(broker: Broker) -> None:
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    with contextlib.closing(broker.group_reader(_TOPIC, "rehearsal", "member", Start.END)) as member:
+        while not isinstance(member.poll(0.1), Assigned) and time.monotonic() < deadline_s:
+            pass
+
+
 def prepare_later() -> None:
-    """Start ``prepare`` in the background, independent of this process; if that fails, nothing is lost but time."""
-    command = [sys.executable, "-m", __package__]
+    """Start `prepare` in a process of its own; if that fails, only time is lost."""
+    command = [sys.executable, "-c", f"from {__name__} import prepare_in_background as main; main()"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(  # noqa: S603 - our own module
             command,
@@ -97,3 +142,18 @@ def prepare_later() -> None:
             timeout=_DETACH_TIMEOUT_S,
             check=False,
         )
+
+
+def prepare_in_background() -> None:
+    """Detach from the caller, then `prepare` at idle priority: the main function of that process."""
+    if os.fork():
+        return
+    os.setsid()
+    # The default action of SIGALRM ends this process wherever it waits, and with it the throw-away broker.
+    signal.alarm(_BACKGROUND_TIMEOUT_S)
+    os.nice(19)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(EmbeddedBrokerError):
+        prepare()

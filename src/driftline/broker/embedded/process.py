@@ -1,82 +1,102 @@
-"""Is that process still the one we started? Process ids are reused, so the answer needs more than the id."""
+"""The process of a node's JVM: which one it is, whether it runs, and how to signal it and no other.
 
-import os
+Process ids are reused, so an id alone identifies nothing: each start puts a random token on the JVM's command line.
+"""
+
+import json
 import signal
-import subprocess
-import sys
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from driftline.broker.embedded.state import Launch
+import psutil
 
-_PS_TIMEOUT_S = 5.0
-_ZOMBIE = "Z"
+from driftline.broker.embedded.files import write_atomically
+
 _EXEC_TRIES, _EXEC_WAIT_S = 50, 0.01
 
 
-def is_running(launch: Launch) -> bool:
-    """Whether the process of ``launch`` lives: the id exists, is no zombie, and its command line bears the token.
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One start of a node's JVM.
 
-    One that is dying counts as alive until its last thread is gone, for so long it keeps its ports and locks.
+    Attributes:
+        pid: its process id.
+        token: random, on its command line: a process with this id and without this token is not ours.
+        aot: whether it uses an ahead-of-time cache.
+        folder: the folder it works in, see `identity`; empty in files of earlier releases.
     """
-    return _bears(launch) or _is_dying(launch.pid)
+
+    pid: int
+    token: str
+    aot: bool
+    folder: str = ""
 
 
-def _bears(launch: Launch) -> bool:
-    for _ in range(_EXEC_TRIES):
-        seen = _inspect(launch.pid)
-        if seen is None or seen[0] == _ZOMBIE:
-            return False
-        if seen[1]:
-            return launch.token in seen[1]
-        # A process that is just turning into another program has no command line for a moment; a kernel thread never.
-        time.sleep(_EXEC_WAIT_S)
-    return False
-
-
-def _is_dying(pid: int) -> bool:
-    # Linux shows the first thread of a killed process as a zombie, without a command line, while others still end.
-    seen = _inspect(pid)
-    if sys.platform != "linux" or seen is None or seen[0] != _ZOMBIE:
-        return False
+def identity(folder: Path) -> str:
+    """Return what a folder keeps when it is moved and a copy of it does not have; empty if it does not exist."""
     try:
-        return len(list((Path("/proc") / str(pid) / "task").iterdir())) > 1
+        seen = folder.stat()
     except OSError:
-        return False
+        return ""
+    return f"{seen.st_dev}:{seen.st_ino}"
+
+
+def load_launch(path: Path) -> Launch | None:
+    """Read a process id file; None if it is missing or damaged: then nothing is known of any process."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return Launch(int(data["pid"]), str(data["token"]), bool(data["aot"]), str(data.get("folder", "")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_launch(path: Path, launch: Launch) -> None:
+    """Write a process id file."""
+    write_atomically(path, json.dumps(asdict(launch)))
+
+
+def is_running(launch: Launch) -> bool:
+    """Whether the process of ``launch`` runs.
+
+    A killed process counts as running until its last thread has ended: until then it holds its ports and locks.
+    """
+    return _find(launch) is not None or _is_dying(launch.pid)
 
 
 def send(launch: Launch, number: signal.Signals) -> bool:
-    """Signal the process of ``launch``, and no other; False if it is gone."""
-    if not _bears(launch):
+    """Signal the process of ``launch``, and no other; False if it does not run."""
+    process = _find(launch)
+    if process is None:
         return False
     try:
-        os.kill(launch.pid, number)
-    except ProcessLookupError:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
         return False
     return True
 
 
-def _inspect(pid: int) -> tuple[str, str] | None:
-    """Return state letter and command line of a process, None if it is gone."""
-    return _inspect_proc(pid) if sys.platform == "linux" else _inspect_ps(pid)
+def _find(launch: Launch) -> psutil.Process | None:
+    for _ in range(_EXEC_TRIES):
+        try:
+            process = psutil.Process(launch.pid)
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return None
+            words = process.cmdline()
+        except (psutil.Error, ValueError):
+            return None
+        if words:
+            return process if any(launch.token in word for word in words) else None
+        # A process that is replacing its program has no command line for a moment; a kernel thread never has one.
+        time.sleep(_EXEC_WAIT_S)
+    return None
 
 
-def _inspect_proc(pid: int) -> tuple[str, str] | None:
-    folder = Path("/proc") / str(pid)
+def _is_dying(pid: int) -> bool:
+    # Linux shows a killed process as a zombie without a command line while its other threads still end.
     try:
-        stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        command = (folder / "cmdline").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may hold spaces and parentheses itself; the state follows the last one.
-    return stat.rpartition(")")[2].split()[0], command.replace("\0", " ")
-
-
-def _inspect_ps(pid: int) -> tuple[str, str] | None:
-    command = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_PS_TIMEOUT_S, check=False)  # noqa: S603 - fixed words and a number
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    state, _, line = done.stdout.decode(errors="replace").strip().partition(" ")
-    return (state[:1], line.strip()) if state else None
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() > 1
+    except (psutil.Error, ValueError):
+        return False

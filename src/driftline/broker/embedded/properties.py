@@ -1,13 +1,12 @@
-"""A node's ``server.properties``, as a pure function of its address and its peers."""
+"""A node's ``server.properties``: a pure function of its address and its peers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from driftline.broker.embedded.ports import HOST
-from driftline.broker.embedded.state import NodeAddress
+from driftline.broker.embedded.cluster import HOST, NodeAddress
 
 DATA_DIR = "data"
-"""Relative to the node's directory, its JVM's working directory: Kafka would split a path at its commas."""
+"""Relative to the JVM's working directory, the node's folder: Kafka would split an absolute path at its commas."""
 
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _MAX_REPLICAS = 3
@@ -18,15 +17,15 @@ _ALWAYS = {
     "inter.broker.listener.name": "CLIENTS",
     "controller.listener.names": "CONTROLLER",
     "log.dirs": DATA_DIR,
-    # A misspelt topic must be an error, not a topic.
+    # A misspelt topic name must be an error, not a new topic.
     "auto.create.topics.enable": "false",
     "log.message.timestamp.type": "LogAppendTime",
     "unclean.leader.election.enable": "false",
-    # Message size limits stay Kafka's defaults on purpose: what works here works on any cluster.
+    # Message size limits stay at Kafka's defaults: what works here works on any cluster.
     # Buffers of 100 KiB, the default, double the time of a 1 MB produce.
     "socket.send.buffer.bytes": str(_SOCKET_BUFFER_BYTES),
     "socket.receive.buffer.bytes": str(_SOCKET_BUFFER_BYTES),
-    # 50 partitions each, the default, make the first use of a group or a transaction slow.
+    # The default, 50 partitions each, makes the first use of a group or a transaction slow.
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "1",
@@ -36,7 +35,7 @@ _ALWAYS = {
 }
 
 _RETENTION = {
-    # How long records are kept is each topic's own setting; these say how soon it is acted upon.
+    # Each topic sets how long its records are kept; these settings say how often Kafka checks that.
     "log.initial.task.delay.ms": "5000",
     "log.retention.check.interval.ms": "5000",
     "log.segment.delete.delay.ms": "1000",
@@ -45,29 +44,29 @@ _RETENTION = {
 
 _GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
-    # Classic protocol: the client chooses, down to this.
+    # Classic protocol: the client chooses, and this is the minimum.
     "group.min.session.timeout.ms": "1000",
-    # Consumer protocol: the broker says. It exits if a value lies below its own minimum.
+    # Consumer protocol: the broker chooses. It exits if a value is below its own minimum.
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.session.timeout.ms": "750",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "150",
-    # Kafka would gather changes of a group for a second before it shares out anew.
+    # By default Kafka collects changes of a group for a second before it assigns partitions again.
     "group.consumer.min.assignment.interval.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
 
 _ALONE = {
-    # A killed node that comes back has to wait until its old session ends, 9 s by default. Much less than this, and a
-    # busy machine makes the node miss its own heartbeats: it is then leader of nothing for a moment.
+    # A killed node that comes back has to wait until its old session ends, 9 s by default. With much less than this a
+    # node on a busy machine misses its own heartbeats and leads nothing for a moment.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "300",
 }
 
 _FAILOVER = {
-    # By default a dead leader is waited for 9 s. Where it was the controller, too, its successor begins to count after
-    # an election, which takes a second; shorter quorum time-outs were seen to livelock elections. A heartbeat that
-    # waits for half its interval lets no node back in, so a short interval keeps one away from a busy machine's broker.
+    # By default Kafka waits 9 s for a dead leader. If it was also the active controller, an election comes first and
+    # takes a second; shorter quorum time-outs made elections loop for ever. A node whose heartbeats are late by half
+    # their interval is not let back in, so a shorter interval keeps nodes of a busy machine out.
     "broker.session.timeout.ms": "1200",
     "broker.heartbeat.interval.ms": "400",
     "controller.quorum.fetch.timeout.ms": "1000",
@@ -79,11 +78,11 @@ _FAILOVER = {
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One more address for clients; how it is secured stands in the extra settings, under its name.
+    """One more address for clients; the extra settings under its name say how it is secured.
 
     Attributes:
-        name: for Kafka's own settings, in capitals.
-        port: of the loopback address.
+        name: its name in Kafka's settings, in capitals.
+        port: on the loopback address.
         protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
     """
 
@@ -93,7 +92,7 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """As Kafka's settings name it."""
+        """Its form in Kafka's settings."""
         return f"{self.name}://{HOST}:{self.port}"
 
 
@@ -108,8 +107,8 @@ def node_properties(
     Args:
         node: the node to describe.
         peers: every node of the cluster; each is a broker and a voter.
-        extra: settings that are added, or replace one of ours.
-        listeners: beside the plain one, which the nodes use among themselves.
+        extra: settings that add to or replace ours.
+        listeners: further addresses; the nodes themselves use the plain one.
     """
     replicas = min(len(peers), _MAX_REPLICAS)
     in_sync = max(1, replicas - 1)

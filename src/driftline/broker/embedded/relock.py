@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from driftline.broker.embedded.lockfile import ROOTS, Jar
+from driftline.broker.embedded.jars import ROOTS, Jar
 
 _HEADER = "# Made by `python -m driftline.broker.embedded.relock`. One entry a jar, in class path order.\n"
 

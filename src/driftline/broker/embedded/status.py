@@ -1,32 +1,31 @@
-"""What can be known of a home's broker by looking."""
+"""The state of a home's broker, found without changing anything."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from driftline.broker.embedded import state
-from driftline.broker.embedded.lockfile import KAFKA_VERSION
+from driftline.broker.embedded.cluster import HOST, load_cluster
+from driftline.broker.embedded.files import Layout
+from driftline.broker.embedded.jars import KAFKA_VERSION
 from driftline.broker.embedded.node import Node
-from driftline.broker.embedded.paths import Layout
-from driftline.broker.embedded.ports import HOST
-from driftline.broker.embedded.quorum import ask_leader
+from driftline.broker.embedded.probe import ask_leader
 
 _TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What is known of one node.
+    """State of one node.
 
     Attributes:
-        node: its number, from 1.
-        state: ``ready``, ``starting`` (a process that does not answer yet), ``stopped``, or ``died`` (it was started
-            and its process is gone without a stop; a start repairs that).
-        address: for clients, kept over restarts.
+        node: its id, from 1.
+        state: ``ready``, ``starting`` (its process does not answer yet), ``stopped``, or ``died`` (its process ended
+            without a stop; a start brings it back).
+        address: for clients, ``host:port``, kept over restarts.
         pid: process id of its JVM, None if there is none.
-        controller: it is the one that decides which node leads which partition.
-        aot: it was started with an ahead-of-time cache.
-        log: where its JVM writes.
+        controller: whether it is the active controller, which decides which node leads which partition.
+        aot: whether it was started with an ahead-of-time cache.
+        log: log file of its JVM.
     """
 
     node: int
@@ -39,24 +38,24 @@ class NodeStatus:
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process runs."""
         return self.pid is not None
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """What is known of the broker of one home.
+    """State of the broker of one home.
 
     Attributes:
-        state: that of its nodes if it is the same for all; otherwise ``starting`` if all of them live, and
+        state: the state of its nodes if all have the same; otherwise ``starting`` if all of them run, and
             ``degraded`` if not.
         bootstrap_servers: its addresses, kept over restarts; None before the first start.
-        pid: process id of the JVM of its first node that lives, None if there is none.
-        keep: it runs on when nobody uses it.
-        aot: every JVM that lives was started with an ahead-of-time cache.
+        pid: process id of the first running JVM, None if there is none.
+        keep: whether it runs on without users.
+        aot: whether every running JVM was started with an ahead-of-time cache.
         home: ``$DRIFTLINE_HOME``.
-        log: where the JVM of its first node writes.
-        nodes: one by one; none before the first start.
+        log: log file of the JVM of its first node.
+        nodes: state of each node; empty before the first start.
         kafka: version of Apache Kafka.
     """
 
@@ -72,24 +71,24 @@ class BrokerStatus:
 
     @property
     def running(self) -> bool:
-        """Whether a process of it lives."""
+        """Whether at least one of its processes runs."""
         return self.pid is not None
 
 
 def look(home: Path, layout: Layout) -> BrokerStatus:
-    """Look, and change nothing."""
-    cluster = state.load_cluster(layout.cluster_file)
+    """Return the state of the broker of ``home``; changes nothing."""
+    cluster = load_cluster(layout.cluster_file)
     if cluster is None:
         log = layout.node_dir(1) / "broker.log"
         return BrokerStatus("stopped", None, None, keep=False, aot=False, home=home, log=log)
     nodes = _look_at([Node(layout, cluster, address) for address in cluster.nodes])
-    living = [node for node in nodes if node.running]
+    running = [node for node in nodes if node.running]
     return BrokerStatus(
-        state=_state_of([node.state for node in nodes], all_live=len(living) == len(nodes)),
+        state=_state_of([node.state for node in nodes], all_live=len(running) == len(nodes)),
         bootstrap_servers=cluster.bootstrap_servers,
-        pid=living[0].pid if living else None,
+        pid=running[0].pid if running else None,
         keep=layout.keep_file.exists(),
-        aot=bool(living) and all(node.aot for node in living),
+        aot=bool(running) and all(node.aot for node in running),
         home=home,
         log=nodes[0].log,
         nodes=nodes,
@@ -109,7 +108,7 @@ def _look_at(nodes: Sequence[Node]) -> tuple[NodeStatus, ...]:
 
 
 def _controller(ready: Sequence[Node], nodes: int) -> int | None:
-    """Ask those that answer for the active controller; alone, a node is its own."""
+    """Ask the ready nodes for the active controller; a single node is its own."""
     if nodes == 1:
         return ready[0].address.node_id if ready else None
     answers = (ask_leader(HOST, node.address.broker_port, _TIMEOUT_S) for node in ready)

@@ -11,29 +11,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
-from driftline.broker.embedded import ports, process
-from driftline.broker.embedded.address import settle
-from driftline.broker.embedded.filelock import FileLock
-from driftline.broker.embedded.paths import Layout, make_dir
-from driftline.broker.embedded.report import quiet
-from driftline.broker.embedded.state import (
-    Launch,
+from driftline.broker.embedded import process
+from driftline.broker.embedded.cluster import (
     NodeAddress,
+    choose_port,
     load_cluster,
-    load_launch,
     new_cluster,
     save_cluster,
-    save_launch,
+    settle_address,
+    still_taken,
 )
+from driftline.broker.embedded.files import FileLock, Layout, make_dir, quiet
+from driftline.broker.embedded.process import Launch, load_launch, save_launch
 from driftline.errors import EmbeddedBrokerError
 
 
 @contextmanager
 def listening() -> Iterator[int]:
     """Take a port that a broker could have chosen."""
-    port = ports.choose()
+    port = choose_port()
     with socket.create_server(("127.0.0.1", port)):
         yield port
 
@@ -100,20 +99,20 @@ def test_a_damaged_process_file_says_nothing(tmp_path: Path, text: str) -> None:
 def test_a_free_address_is_kept() -> None:
     """Same ports, start after start."""
     kept = new_cluster().nodes[0]
-    assert settle(kept, None, 0.0, may_move=no, report=quiet) == kept
+    assert settle_address(kept, None, 0.0, may_move=no, report=quiet) == kept
 
 
 def test_a_taken_port_is_named_with_the_way_out() -> None:
     """When clients may be waiting there, the broker does not go elsewhere."""
     with listening() as port, pytest.raises(EmbeddedBrokerError, match=rf"port {port} .*--port"):
-        settle(NodeAddress(1, port, ports.choose({port})), None, 0.0, may_move=no, report=quiet)
+        settle_address(NodeAddress(1, port, choose_port({port})), None, 0.0, may_move=no, report=quiet)
 
 
 def test_a_taken_port_is_left_when_nobody_waits_there() -> None:
     """And the move is reported."""
     lines: list[str] = []
     with listening() as port:
-        moved = settle(NodeAddress(1, port, ports.choose({port})), None, 0.0, may_move=yes, report=lines.append)
+        moved = settle_address(NodeAddress(1, port, choose_port({port})), None, 0.0, may_move=yes, report=lines.append)
     assert moved.broker_port != port
     assert str(port) in lines[0]
     assert str(moved.broker_port) in lines[0]
@@ -122,8 +121,8 @@ def test_a_taken_port_is_left_when_nobody_waits_there() -> None:
 def test_a_taken_controller_port_changes_alone() -> None:
     """Clients never see it, so their address stays."""
     with listening() as taken:
-        kept = NodeAddress(1, ports.choose({taken}), taken)
-        moved = settle(kept, None, 0.0, may_move=no, report=quiet)
+        kept = NodeAddress(1, choose_port({taken}), taken)
+        moved = settle_address(kept, None, 0.0, may_move=no, report=quiet)
     assert moved.broker_port == kept.broker_port
     assert moved.controller_port != taken
 
@@ -131,14 +130,16 @@ def test_a_taken_controller_port_changes_alone() -> None:
 def test_a_port_that_is_asked_for_is_used() -> None:
     """Even when it was the controller's until now."""
     kept = new_cluster().nodes[0]
-    assert settle(kept, kept.controller_port, 0.0, may_move=no, report=quiet).broker_port == kept.controller_port
+    assert (
+        settle_address(kept, kept.controller_port, 0.0, may_move=no, report=quiet).broker_port == kept.controller_port
+    )
 
 
 def test_a_port_is_given_time_to_become_free() -> None:
     """A process that was just killed still holds it for a moment."""
-    with socket.create_server(("127.0.0.1", port := ports.choose())):
-        assert ports.still_taken([port], 0.1) == [port]
-    assert ports.still_taken([port], 1.0) == []
+    with socket.create_server(("127.0.0.1", port := choose_port())):
+        assert still_taken([port], 0.1) == [port]
+    assert still_taken([port], 1.0) == []
 
 
 def test_our_process_is_known_by_its_token() -> None:
@@ -169,14 +170,14 @@ def test_a_dead_process_that_nobody_collected_is_dead() -> None:
 
 def test_a_process_that_is_turning_into_the_jvm_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two programs a process has no command line; taking that for death would start a second JVM."""
-    seen = iter([("R", ""), ("R", ""), ("S", "java -Dtoken=abc")])
-    monkeypatch.setattr(process, "_inspect", lambda _pid: next(seen))
-    assert process.is_running(Launch(1, "abc", aot=False))
+    seen: Iterator[list[str]] = iter([[], [], ["java", "-Dtoken=abc"]])
+    monkeypatch.setattr("psutil.Process.cmdline", lambda _process: next(seen))
+    assert process.is_running(Launch(os.getpid(), "abc", aot=False))
 
 
 def test_a_lock_says_what_it_waits_for_when_it_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, and not for a moment's wait."""
-    monkeypatch.setattr("driftline.broker.embedded.filelock._REPORT_AFTER_S", 0.1)
+    monkeypatch.setattr("driftline.broker.embedded.files._REPORT_AFTER_S", 0.1)
     lines: list[str] = []
     with FileLock(tmp_path / "lock") as other:
         assert other.try_acquire()
@@ -185,16 +186,30 @@ def test_a_lock_says_what_it_waits_for_when_it_takes_long(tmp_path: Path, monkey
     assert lines == ["waiting for the other one"]
 
 
-def test_ps_and_proc_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way for macOS gives the same answers, where a ps is installed."""
-    monkeypatch.setattr(process, "_inspect", process._inspect_ps)
+def test_a_killed_process_runs_until_its_last_thread_has_ended() -> None:
+    """Its first thread is a zombie by then, and the process still holds its ports."""
     token = secrets.token_hex(16)
-    with sleeper(token) as child:
-        if process._inspect_ps(child.pid) is None:
-            pytest.skip("no ps on this machine")
-        assert process.is_running(Launch(child.pid, token, aot=False))
-        assert not process.is_running(Launch(child.pid, "another", aot=False))
-    assert not process.is_running(Launch(child.pid, token, aot=False))
+    first_ends = "import ctypes,threading,time; threading.Thread(target=time.sleep, args=(60,)).start(); "
+    first_ends += "print(flush=True); ctypes.CDLL(None).pthread_exit(None)"
+    command = [sys.executable, "-S", "-c", first_ends, token]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        until_s = time.monotonic() + 5
+        while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        launch = Launch(child.pid, token, aot=False)
+        assert process.is_running(launch)
+        child.kill()
+        child.wait(timeout=5)
+        assert not process.is_running(launch)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 2**40])
+def test_an_impossible_process_id_is_no_process(pid: int) -> None:
+    """A damaged id file may name one."""
+    assert not process.is_running(Launch(pid, "token", aot=False))
 
 
 def test_a_process_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from driftline.broker.embedded.cluster import NodeAddress
 from driftline.broker.embedded.properties import node_properties, render
-from driftline.broker.embedded.state import NodeAddress
 
 ONE = (NodeAddress(1, 20001, 20002),)
 THREE = (NodeAddress(1, 20001, 20002), NodeAddress(2, 20003, 20004), NodeAddress(3, 20005, 20006))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from driftline.broker.embedded import EmbeddedBroker, aot, boot, broker, java, ports, prepare, process
-from driftline.broker.embedded.state import Launch, load_launch, save_launch
+from driftline.broker.embedded import EmbeddedBroker, boot, broker, cluster, java, prepare, process
+from driftline.broker.embedded.process import Launch, load_launch, save_launch
 from driftline.errors import EmbeddedBrokerError
 
 JAVA = """#!{python} -S
@@ -54,11 +54,11 @@ while True:
 
 USER = """
 import pathlib, sys, time
-from driftline.broker.embedded import EmbeddedBroker, aot, broker, java
+from driftline.broker.embedded import EmbeddedBroker, broker, java
 home, fake = map(pathlib.Path, sys.argv[1:])
 java.java_home = lambda: fake
 broker.ensure_jars = lambda report: []
-aot.find = lambda class_path: None
+java.find_cache = lambda class_path: None
 print(EmbeddedBroker(home, prepare=False).start(20), flush=True)
 time.sleep(60)
 """
@@ -74,7 +74,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setattr(java, "java_home", lambda: home)
     monkeypatch.setattr(broker, "ensure_jars", lambda _report: [])
-    monkeypatch.setattr(aot, "find", lambda _class_path: None)
+    monkeypatch.setattr(java, "find_cache", lambda _class_path: None)
     return home
 
 
@@ -267,7 +267,7 @@ def test_a_crashing_cache_is_dropped_and_the_broker_starts(
     (fake / "cache-crashes").touch()
     cache = tmp_path / "kafka.aot"
     cache.write_bytes(b"broken")
-    monkeypatch.setattr(aot, "find", lambda _class_path: cache if cache.exists() else None)
+    monkeypatch.setattr(java, "find_cache", lambda _class_path: cache if cache.exists() else None)
     with make(home) as ours:
         assert (ours.status().state, ours.status().aot) == ("ready", False)
     assert not cache.exists()
@@ -280,7 +280,7 @@ def test_a_cache_that_the_jvm_refuses_is_dropped(
     (fake / "cache-refused").touch()
     cache = tmp_path / "kafka.aot"
     cache.write_bytes(b"of another JVM")
-    monkeypatch.setattr(aot, "find", lambda _class_path: cache)
+    monkeypatch.setattr(java, "find_cache", lambda _class_path: cache)
     with make(home) as ours:
         assert ours.status().state == "ready"
         assert not ours.status().aot
@@ -311,7 +311,7 @@ def test_the_cache_is_made_by_a_throw_away_broker(fake: Path, tmp_path: Path, mo
     assert path.read_text() == "made"
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.stem}.json", "make.lock"]
     assert len(used) == 1
-    assert not ports.still_taken([int(used[0].rpartition(":")[2])], 1.0)
+    assert not cluster.still_taken([int(used[0].rpartition(":")[2])], 1.0)
 
 
 def test_a_cache_that_is_not_written_is_an_error(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +322,7 @@ def test_a_cache_that_is_not_written_is_an_error(fake: Path, tmp_path: Path, mon
     (fake / "fails").touch()
     with pytest.raises(EmbeddedBrokerError, match=r"(?s)wrote no ahead-of-time cache.*does not want to"):
         prepare.prepare()
-    assert [file.name for file in aot.aot_dir().iterdir()] == ["make.lock"]
+    assert [file.name for file in java.cache_dir().iterdir()] == ["make.lock"]
 
 
 def test_the_log_is_bounded(fake: Path, home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Starting nodes: those of a broker that do not run, side by side, until they serve together."""
+"""Several nodes at once: start them side by side until they serve together, and end them together."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from driftline.broker.embedded import aot, process
-from driftline.broker.embedded.ending import end
-from driftline.broker.embedded.lockfile import KAFKA_VERSION
+from driftline.broker.embedded import java, process
+from driftline.broker.embedded.cluster import HOST
+from driftline.broker.embedded.files import Report, quiet
+from driftline.broker.embedded.jars import KAFKA_VERSION
 from driftline.broker.embedded.node import Node
-from driftline.broker.embedded.ports import HOST
+from driftline.broker.embedded.process import Launch
 from driftline.broker.embedded.properties import Listener
-from driftline.broker.embedded.report import Report, quiet
-from driftline.broker.embedded.state import Launch
 from driftline.errors import EmbeddedBrokerError
 
 _POLL_S = 0.05
+_ALONE_S = 2.0
 
 
 @dataclass(slots=True)
@@ -25,10 +25,10 @@ class Starter:
     """Starts nodes.
 
     Attributes:
-        jars: called when the first node is to be started.
-        properties: settings of Kafka beside ours.
-        listeners: beside the plain one.
-        report: told what is done.
+        jars: returns the class path; called before the first start.
+        properties: settings of Kafka that add to or replace ours.
+        listeners: further addresses for clients.
+        report: receives one line for each step.
     """
 
     jars: Callable[[], Sequence[Path]]
@@ -40,11 +40,11 @@ class Starter:
     _started: dict[Node, Launch] = field(default_factory=dict)
 
     def bring_up(self, nodes: Sequence[Node], deadline_s: float) -> None:
-        """Start those of ``nodes`` that do not run, and return once each of ``nodes`` knows the others.
+        """Start the nodes that do not run, and return when each of ``nodes`` knows the others.
 
         Raises:
-            EmbeddedBrokerError: one did not start, or not by ``deadline_s`` on the monotonic clock. What was started
-                here is ended again.
+            EmbeddedBrokerError: a node did not start by ``deadline_s`` of ``time.monotonic``. The nodes that were
+                started here are ended again.
         """
         try:
             launches = {node: launch for node in nodes if (launch := node.running())}
@@ -58,34 +58,34 @@ class Starter:
             raise
 
     def launch(self, nodes: Sequence[Node]) -> dict[Node, Launch]:
-        """Start these nodes' JVMs; does not wait for them."""
+        """Start the JVMs of these nodes; does not wait for them."""
         if not nodes:
             return {}
         if self._class_path is None:
             self._class_path = self.jars()
-            self._cache = aot.find(self._class_path)
+            self._cache = java.find_cache(self._class_path)
         self.report(f"starting Apache Kafka {KAFKA_VERSION} at {_addresses(nodes)}")
         with ThreadPoolExecutor(len(nodes)) as pool:
-            # Formatting takes a JVM of its own, a second each.
+            # Formatting a node takes a JVM of its own and a second.
             list(pool.map(partial(self._prepare, self._class_path), nodes))
         return {node: self._launch(self._class_path, node) for node in nodes}
 
     def _prepare(self, class_path: Sequence[Path], node: Node) -> None:
-        node.prepare(class_path, aot.options(self._cache), self.properties, self.listeners)
+        node.prepare(class_path, java.cache_options(self._cache), self.properties, self.listeners)
 
     def _launch(self, class_path: Sequence[Path], node: Node) -> Launch:
-        launch = node.launch(class_path, aot.options(self._cache), aot=self._cache is not None)
+        launch = node.launch(class_path, java.cache_options(self._cache), aot=self._cache is not None)
         self._started[node] = launch
         return launch
 
     def _refuse_to_repeat(self, died: Iterable[Node]) -> None:
-        """Let a node be started again that ran before us, or that an ahead-of-time cache may have killed."""
+        """Return if these nodes may be started again: they ran before, or an AOT cache may have killed them."""
         for node in died:
             launch = self._started.get(node)
             if launch is not None and not launch.aot:
                 raise EmbeddedBrokerError(f"{node.title} ended while it started.{node.log_tail()}")
             if launch is not None:
-                # The one part that is not needed: without it the failure is gone, or is explained by the log.
+                # Only the cache is not needed: without it the start works, or the log explains the failure.
                 self._drop_cache("the broker ended while it started with it")
 
     def _check_caches(self) -> None:
@@ -96,8 +96,8 @@ class Starter:
 
     def _drop_cache(self, reason: str) -> None:
         if self._cache is not None:
-            self.report(f"the ahead-of-time cache is dropped, {reason}; another one will be made")
-            aot.drop(self._cache)
+            self.report(f"the ahead-of-time cache is dropped: {reason}; a new one will be made")
+            java.drop_cache(self._cache)
             self._cache = None
 
 
@@ -107,10 +107,10 @@ def _addresses(nodes: Sequence[Node]) -> str:
 
 
 def await_ready(launches: Mapping[Node, Launch], deadline_s: float) -> list[Node]:
-    """Wait until each node knows all of these; returns those whose process died before that.
+    """Wait until each node knows all of these; return the nodes whose process died before that.
 
     Raises:
-        EmbeddedBrokerError: ``deadline_s`` passed on the monotonic clock.
+        EmbeddedBrokerError: ``deadline_s`` of ``time.monotonic`` passed.
     """
     ids = {node.address.node_id for node in launches}
     waiting = list(launches)
@@ -129,3 +129,25 @@ def _too_late(node: Node, launch: Launch, ids: Collection[int]) -> str:
         f"{node.title} (process {launch.pid}) did not answer a metadata request at "
         f"{HOST}:{node.address.broker_port}{others} in time.{node.log_tail()}"
     )
+
+
+def end(nodes: Sequence[Node], timeout_s: float) -> bool:
+    """End the processes of ``nodes``: by SIGTERM, after ``timeout_s`` seconds by SIGKILL; False if none was running.
+
+    The last of several nodes gets less time: no other node is left to hand its work to, and it would try for long.
+
+    Raises:
+        EmbeddedBrokerError: a process did not end even after SIGKILL.
+    """
+    ended = [node for node in nodes if node.running()]
+    for node in ended:
+        node.ask_to_end()
+    deadline_s = time.monotonic() + timeout_s
+    while (living := [node for node in ended if node.running()]) and time.monotonic() < deadline_s:
+        if len(living) == 1 and len(living[0].cluster.nodes) > 1:
+            deadline_s = min(deadline_s, time.monotonic() + _ALONE_S)
+        time.sleep(_POLL_S)
+    for node in nodes:
+        node.kill()
+        node.forget()
+    return bool(ended)

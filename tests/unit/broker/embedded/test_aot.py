@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from driftline.broker.embedded import aot, java, prepare
-from driftline.broker.embedded.filelock import FileLock
+from driftline.broker.embedded import java, prepare
+from driftline.broker.embedded.files import FileLock
 
 CONTENT = b"cache" * 100
 
@@ -27,32 +27,32 @@ def class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def made(class_path: list[Path]) -> Path:
     """Put a finished cache in its place."""
-    path = aot.aot_path(class_path)
+    path = java.cache_path(class_path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(CONTENT)
-    aot.seal(path)
+    java.seal_cache(path)
     return path
 
 
 def test_there_is_none_at_first(class_path: list[Path]) -> None:
     """And that is no error."""
-    assert aot.find(class_path) is None
-    assert aot.options(None) == []
+    assert java.find_cache(class_path) is None
+    assert java.cache_options(None) == []
 
 
 def test_a_finished_one_is_found(class_path: list[Path]) -> None:
     """And becomes one JVM option."""
     path = made(class_path)
-    assert aot.find(class_path) == path
-    assert aot.options(path) == [f"-XX:AOTCache={path}"]
+    assert java.find_cache(class_path) == path
+    assert java.cache_options(path) == [f"-XX:AOTCache={path}"]
 
 
 def test_an_unfinished_one_is_not_used(class_path: list[Path]) -> None:
     """A maker that died half-way leaves no seal."""
-    path = aot.aot_path(class_path)
+    path = java.cache_path(class_path)
     path.parent.mkdir(parents=True)
     path.write_bytes(CONTENT)
-    assert aot.find(class_path) is None
+    assert java.find_cache(class_path) is None
     assert not path.exists()
 
 
@@ -62,17 +62,17 @@ def test_a_changed_one_is_dropped(class_path: list[Path], content: bytes) -> Non
     path = made(class_path)
     path.write_bytes(content)
     os.utime(path, ns=(1, 1))
-    assert aot.find(class_path) is None
+    assert java.find_cache(class_path) is None
     assert not path.exists()
 
 
 def test_another_java_another_jar_or_a_touched_jar_is_another_cache(class_path: list[Path], tmp_path: Path) -> None:
     """The JVM would refuse the old one, so it is never offered."""
-    names = {aot.aot_path(class_path), aot.aot_path(class_path[::-1]), aot.aot_path(class_path[:1])}
+    names = {java.cache_path(class_path), java.cache_path(class_path[::-1]), java.cache_path(class_path[:1])}
     os.utime(class_path[0], ns=(1, 1))
-    names.add(aot.aot_path(class_path))
+    names.add(java.cache_path(class_path))
     (tmp_path / "release").write_text('JAVA_VERSION="26"')
-    names.add(aot.aot_path(class_path))
+    names.add(java.cache_path(class_path))
     assert len(names) == 5
 
 
@@ -82,8 +82,8 @@ def test_only_what_nobody_uses_is_deleted(class_path: list[Path]) -> None:
     month_ago_s = time.time() - 32 * 24 * 3600
     for path in (used, unused):
         os.utime(path.with_suffix(".json"), (month_ago_s, month_ago_s))
-    assert aot.find(class_path) == used
-    aot.drop_unused()
+    assert java.find_cache(class_path) == used
+    java.drop_unused_caches()
     assert used.exists()
     assert not unused.exists()
     assert not unused.with_suffix(".json").exists()
@@ -92,8 +92,8 @@ def test_only_what_nobody_uses_is_deleted(class_path: list[Path]) -> None:
 def test_two_makers_do_not_collide(class_path: list[Path]) -> None:
     """The second one says so and leaves; nothing is started."""
     lines: list[str] = []
-    aot.aot_dir().mkdir(parents=True)
-    with FileLock(aot.aot_dir() / "make.lock") as other:
+    java.cache_dir().mkdir(parents=True)
+    with FileLock(java.cache_dir() / "make.lock") as other:
         assert other.try_acquire()
         assert prepare.prepare(lines.append) is None
     assert lines == ["another process is making the ahead-of-time cache"]

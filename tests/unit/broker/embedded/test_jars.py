@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driftline.broker.embedded import fetch, jars
-from driftline.broker.embedded.lockfile import KAFKA_VERSION, Jar, load_lock, lock_text
+from driftline.broker.embedded import jars
+from driftline.broker.embedded.jars import KAFKA_VERSION, Jar, load_lock, lock_text
 from driftline.errors import EmbeddedBrokerError
 
 CONTENT = {"alpha": b"a" * 1000, "beta": b"b" * 2000, "gamma": b"c" * 10}
@@ -27,7 +27,7 @@ class Repository:
         self.away = False
 
     def fetch_jar(self, jar: Jar, folder: Path) -> Path:
-        """Do what ``fetch.fetch_jar`` does."""
+        """Do what ``jars.fetch_jar`` does."""
         self.asked.append(jar.artifact)
         if self.away:
             raise EmbeddedBrokerError(f"{jar.coordinates} could not be downloaded (ConnectionError: no route).")
@@ -43,7 +43,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = Repository()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jars, "load_lock", lambda: LOCK)
-    monkeypatch.setattr(fetch, "fetch_jar", made.fetch_jar)
+    monkeypatch.setattr(jars, "fetch_jar", made.fetch_jar)
     return made
 
 
@@ -129,7 +129,7 @@ def test_an_unreachable_repository_is_one_clear_error(tmp_path: Path, monkeypatc
     settings.write_text("[repositories]\ncentral = http://127.0.0.1:9\n")
     monkeypatch.setattr("jgo.config._settings.get_settings_path", lambda: settings)
     with pytest.raises(EmbeddedBrokerError, match=r"org\.example:alpha:1\.0 could not be downloaded"):
-        fetch.fetch_jar(LOCK[0], tmp_path / "repository")
+        jars.fetch_jar(LOCK[0], tmp_path / "repository")
 
 
 def test_an_unusable_cache_folder_is_named(

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from driftline.broker.embedded.quorum import ask_leader
-from tests.unit.test_embedded_probe import replying
+from driftline.broker.embedded.probe import ask_leader
+from tests.unit.broker.embedded.test_probe import replying
 
 TOPIC = b"__cluster_metadata"
 

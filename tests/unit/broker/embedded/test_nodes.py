@@ -1,4 +1,4 @@
-"""A broker of three nodes, with the small program of test_embedded_lifetime in the JVMs' place."""
+"""A broker of three nodes, with the small program of test_lifetime in the JVMs' place."""
 
 import socket
 import time
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from driftline.broker.embedded import EmbeddedBroker, address, ending, ports, process, state
-from driftline.broker.embedded.number import MAX_NODES, check_number
+from driftline.broker.embedded import EmbeddedBroker, cluster, nodes, process
+from driftline.broker.embedded.cluster import MAX_NODES, check_number
 from driftline.cli.broker import _watch
 from driftline.errors import EmbeddedBrokerError, UsageError
-from tests.unit.test_embedded_lifetime import address_of, fake, home, until, user
+from tests.unit.broker.embedded.test_lifetime import address_of, fake, home, until, user
 
 __all__ = ["fake", "home"]
 
@@ -26,9 +26,9 @@ def states(broker: EmbeddedBroker) -> list[str]:
     return [node.state for node in broker.status().nodes]
 
 
-def launches(home: Path) -> list[state.Launch]:
+def launches(home: Path) -> list[process.Launch]:
     """Return the launches of the nodes of a home."""
-    found = [state.load_launch(home / "broker" / f"node-{number}" / "process.json") for number in (1, 2, 3)]
+    found = [process.load_launch(home / "broker" / f"node-{number}" / "process.json") for number in (1, 2, 3)]
     return [launch for launch in found if launch is not None]
 
 
@@ -171,7 +171,7 @@ def test_a_broker_of_one_node_does_not_become_one_of_three(fake: Path, home: Pat
 @pytest.mark.parametrize("nodes", [-1, 0, 2, 4, 9])
 def test_an_impossible_number_is_refused_with_the_possible_ones(nodes: int) -> None:
     """Before anything is made."""
-    with pytest.raises(UsageError, match=rf"{nodes} nodes cannot.*1, 3, 5 and 7"):
+    with pytest.raises(UsageError, match=rf"{nodes} nodes cannot.*1, 3, 5 or 7"):
         EmbeddedBroker(Path("nowhere"), nodes=nodes)
     assert check_number(MAX_NODES) == 7
 
@@ -202,7 +202,7 @@ def test_a_node_that_does_not_start_ends_those_started_beside_it(fake: Path, hom
 
 def test_nodes_that_do_not_obey_are_killed_together(fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bound for all of them."""
-    monkeypatch.setattr(ending, "_ALONE_S", 60.0)
+    monkeypatch.setattr(nodes, "_ALONE_S", 60.0)
     (fake / "stubborn").touch()
     ours = make(home)
     ours.start()
@@ -235,7 +235,7 @@ def test_with_a_port_that_is_asked_for_the_other_nodes_move_as_well(fake: Path, 
         kept = EmbeddedBroker(home, keep=True, prepare=False)
         with pytest.raises(EmbeddedBrokerError, match="broker start --port PORT"):
             kept.start()
-        port = ports.choose()
+        port = cluster.choose_port()
         after = EmbeddedBroker(home, keep=True, port=port, prepare=False).start().split(",")
         assert kept.stop()
     assert after[0] == f"127.0.0.1:{port}"
@@ -246,11 +246,11 @@ def test_with_a_port_that_is_asked_for_the_other_nodes_move_as_well(fake: Path, 
 
 def test_nodes_do_not_share_a_port() -> None:
     """Not even when somebody asks for it."""
-    nodes = state.new_cluster(3).nodes
+    known = cluster.new_cluster(3).nodes
     with pytest.raises(EmbeddedBrokerError, match="of another node"):
-        address.settle(nodes[0], nodes[1].broker_port, 0.0, may_move=no, others=state.ports_of(nodes[1:]))
-    taken = ports.choose()
+        cluster.settle_address(known[0], known[1].broker_port, 0.0, may_move=no, others=cluster.ports_of(known[1:]))
+    taken = cluster.choose_port()
     with socket.create_server(("127.0.0.1", taken)):
-        kept = state.NodeAddress(1, nodes[0].broker_port, taken)
-        moved = address.settle(kept, None, 0.0, may_move=no, others=state.ports_of(nodes[1:]))
-    assert moved.controller_port not in {taken, *state.ports_of(nodes[1:])}
+        kept = cluster.NodeAddress(1, known[0].broker_port, taken)
+        moved = cluster.settle_address(kept, None, 0.0, may_move=no, others=cluster.ports_of(known[1:]))
+    assert moved.controller_port not in {taken, *cluster.ports_of(known[1:])}
