@@ -45,7 +45,7 @@ WHOLE = [
     ("--steps", "1_000", "'1_000' is not a whole number"),
     ("--steps", "١٢", "is not a whole number"),
     ("--epochs", "0", "zero passes train nothing"),
-    ("--broker-nodes", "2", "--broker-nodes: a broker of 2 nodes cannot be made: with an even number"),
+    ("--broker-nodes", "2", "--broker-nodes: a broker of 2 nodes cannot be made: an even number"),
     ("--broker-nodes", "0", "--broker-nodes: '0' is not a whole number from 1 to 7"),
     ("--seed", "-1", "'-1' is not a whole number from 0 to 9223372036854775807"),
     ("--partitions", "0", "--partitions: zero partitions hold nothing: give a whole number from 1 to 1000"),

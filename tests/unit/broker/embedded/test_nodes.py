@@ -247,7 +247,7 @@ def test_with_a_port_that_is_asked_for_the_other_nodes_move_as_well(fake: Path, 
 def test_nodes_do_not_share_a_port() -> None:
     """Not even when somebody asks for it."""
     known = cluster.new_cluster(3).nodes
-    with pytest.raises(EmbeddedBrokerError, match="of another node"):
+    with pytest.raises(EmbeddedBrokerError, match="belongs to another node"):
         cluster.settle_address(known[0], known[1].broker_port, 0.0, may_move=no, others=cluster.ports_of(known[1:]))
     taken = cluster.choose_port()
     with socket.create_server(("127.0.0.1", taken)):
