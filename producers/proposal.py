@@ -12,7 +12,7 @@ from driftline.schemas.effects import Send
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import NO_HASH, Proposal, Snapshot
-from driftline.schemas.records.keys import snapshot_key
+from driftline.schemas.records.payload import snapshot_key
 from driftline.schemas.run.config import RunConfig
 from driftline.schemas.run.config_json import run_config_to_json
 

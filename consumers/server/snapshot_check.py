@@ -11,7 +11,7 @@ from driftline.schemas.digests import seal, verify_digest
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.model.tensors import decode_fp32, encode_fp32
 from driftline.schemas.records import NO_HASH, RunStart, Snapshot
-from driftline.schemas.records.keys import snapshot_key
+from driftline.schemas.records.payload import snapshot_key
 
 
 def names_version_0(start: RunStart, snapshot: Snapshot) -> bool:

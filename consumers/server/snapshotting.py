@@ -18,7 +18,7 @@ from driftline.rules import MASTER
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import Effect, Send, Sent, Trim
 from driftline.schemas.records import Checkpoint, SnapshotPlace, SnapshotReport
-from driftline.schemas.records.keys import snapshot_key
+from driftline.schemas.records.payload import snapshot_key
 
 PIECE_BYTES = 4 << 20
 """Handed out for one input of the server, at least one shard."""

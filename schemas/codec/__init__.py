@@ -3,9 +3,9 @@
 Avro 1.12, "Single-object encoding": the marker C3 01, the CRC-64-AVRO fingerprint of the schema's parsing canonical
 form (8 bytes, little-endian), then the record in binary encoding. The fingerprint says which record it is.
 
-Writing is fastavro's; before it, every value is checked (`driftline.schemas.codec.checking`). Reading is
-`driftline.schemas.codec.reading`, which trusts nothing that the bytes declare. All functions here are pure and
-may be called from any thread.
+`writing` checks every value that it writes, `reading` trusts nothing that the bytes declare, `shapes` binds a record
+class to its schema in ``avsc/``, `canonical` computes fingerprints. All functions here are pure and may be called from
+any thread.
 
 A record that gained fields is still read as earlier releases wrote it: their schemas are in ``avsc/earlier``, named
 ``RECORD.NUMBER.avsc`` and never changed, and the fields that they lack have their defaults. It is written in one form
@@ -19,19 +19,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import resources
-from io import BytesIO
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
-from fastavro import parse_schema, schemaless_writer
-from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from driftline.errors import NotEncodable, Undecodable
-from driftline.schemas.codec.checking import payload_view, record_check
+from driftline.schemas.codec.canonical import fingerprint
 from driftline.schemas.codec.reading import record_reader
 from driftline.schemas.codec.shapes import Shape, bind
+from driftline.schemas.codec.writing import payload_view, record_writer
 from driftline.schemas.records import AnyRecord, Event, LedgerRecord, PayloadRecord
 
 MARKER: Final = b"\xc3\x01"
@@ -43,23 +41,21 @@ PREFIX_BYTES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
-    """One record type, compiled. ``schema`` is fastavro's, without the payload field if there is one."""
+    """One record type, compiled."""
 
-    record: type[Any]
     prefix: bytes
-    schema: Any
     has_payload: bool
-    check: Callable[[object], dict[str, Any]]
+    write: Callable[[bytearray, object], None]
     form: "_Form"
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One form in which a record stands in logs, of this release or an earlier one; frozen to the core without maps."""
+    """One form in which a record stands in logs, of this release or an earlier one. Without maps it is immutable."""
 
     record: type[Any]
     read: Callable[[bytes, int], Any]
-    is_frozen: bool
+    is_immutable: bool
 
 
 _FOLDER: Final = resources.files("driftline.schemas").joinpath("avsc")
@@ -71,26 +67,18 @@ def _snake_case(record: type[Any]) -> str:
 
 
 def _prefix(schema: Any) -> bytes:
-    return MARKER + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+    return MARKER + fingerprint(schema)
 
 
 def _load(record: type[Any]) -> _Codec:
     schema = json.loads(_FOLDER.joinpath(f"{_snake_case(record)}.avsc").read_text(encoding="utf-8"))
     shape = bind(record, schema)
     has_payload = shape.fields[-1][1].kind == "payload"
-    written = {**schema, "fields": schema["fields"][:-1]} if has_payload else schema
-    return _Codec(
-        record=record,
-        prefix=_prefix(schema),
-        schema=parse_schema(written),
-        has_payload=has_payload,
-        check=record_check(shape),
-        form=_form(record, shape),
-    )
+    return _Codec(_prefix(schema), has_payload, record_writer(shape), _form(record, shape))
 
 
 def _form(record: type[Any], shape: Shape) -> _Form:
-    return _Form(record, record_reader(shape), is_frozen=not shape.has_maps)
+    return _Form(record, record_reader(shape), is_immutable=not shape.has_maps)
 
 
 RECORD_TYPES: Final[tuple[type[Any], ...]] = typing.get_args(AnyRecord)
@@ -139,17 +127,14 @@ def encode(record: AnyRecord) -> bytes | npt.NDArray[np.uint8]:
     codec = _BY_TYPE.get(type(record))
     if codec is None:
         raise NotEncodable(f"{type(record).__name__} is no record of a run")
-    out = BytesIO()
-    out.write(codec.prefix)
-    schemaless_writer(out, codec.schema, codec.check(record))
+    out = bytearray(codec.prefix)
+    codec.write(out, record)
     if not codec.has_payload:
-        return out.getvalue()
-    payload = payload_view(codec.record.__name__, cast("PayloadRecord", record).payload)
-    out.write(_zig_zag(payload.size))
-    header = out.getvalue()
-    buffer = np.empty(len(header) + payload.size, np.uint8)
-    buffer[: len(header)] = np.frombuffer(header, np.uint8)
-    buffer[len(header) :] = payload
+        return bytes(out)
+    payload = payload_view(cast("PayloadRecord", record).payload)
+    buffer = np.empty(len(out) + payload.size, np.uint8)
+    buffer[: len(out)] = np.frombuffer(out, np.uint8)
+    buffer[len(out) :] = payload
     return buffer
 
 
@@ -169,7 +154,7 @@ def decode(value: bytes | npt.NDArray[np.uint8] | None) -> AnyRecord:
     if form is None:
         raise Undecodable(_why_unknown(data))
     shared = _SHARED.get()
-    if shared is None or not form.is_frozen:
+    if shared is None or not form.is_immutable:
         return cast("AnyRecord", form.read(data, PREFIX_BYTES))
     record = shared.get(data)
     if record is None:
@@ -222,14 +207,3 @@ def _why_unknown(data: bytes) -> str:
     if len(data) < PREFIX_BYTES:
         return f"{len(data)} bytes, fewer than the {PREFIX_BYTES} of marker and schema fingerprint"
     return f"unknown schema fingerprint {data[len(MARKER) : PREFIX_BYTES].hex()}"
-
-
-def _zig_zag(size: int) -> bytes:
-    """Avro's ``long``, for a size ≥ 0."""
-    rest = size << 1
-    out = bytearray()
-    while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)

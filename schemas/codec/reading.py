@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from driftline.errors import Undecodable
+from driftline.schemas.codec.read_values import PRIMITIVES, Read, Unreadable, read_length, read_long, read_string
 from driftline.schemas.codec.shapes import Shape
-from driftline.schemas.codec.wire import PRIMITIVES, Read, Unreadable, read_length, read_long, read_string
 
 _SHOWN = 40
 """Characters of a key that a reason shows; the key itself may have any length."""

@@ -58,3 +58,8 @@ class Snapshot:
     codec: str
     elements: int
     payload: PayloadBytes
+
+
+def snapshot_key(shard: int, version: int, tensor: str, digest: bytes) -> bytes:
+    """Return the key of a snapshot in its compacted topic: the digest in it keeps other runs and contents apart."""
+    return f"{shard}/{version}/{tensor}/{digest.hex()}".encode()

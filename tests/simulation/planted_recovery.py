@@ -13,7 +13,7 @@ from driftline.ledger.run_state import RunState
 from driftline.rules import RULES
 from driftline.schemas.effects import Effect, Send, Sent, Trim
 from driftline.schemas.records import Checkpoint
-from driftline.schemas.records.keys import snapshot_key
+from driftline.schemas.records.payload import snapshot_key
 from tests.simulation.actors import Cores
 from tests.simulation.planting import Planted, server_with
 from tests.simulation.scenario import Fault

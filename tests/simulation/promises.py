@@ -37,7 +37,7 @@ from driftline.schemas.records import (
     Tick,
     Version,
 )
-from driftline.schemas.records.keys import snapshot_key
+from driftline.schemas.records.payload import snapshot_key
 from tests.simulation.actors import Actor, Cursor
 from tests.simulation.checkpoints import CheckedStates
 from tests.simulation.liveness import NO_HEARTBEAT, REPLACED, Liveness

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from driftline.schemas import codec
 from driftline.schemas.codec import decode, encode, peek_type, reading_once, schema_fingerprint
+from driftline.schemas.codec.canonical import canonical_form
 from driftline.schemas.records import AnyRecord, Delta, Evaluation, PayloadRecord
 from tests.strategies import HASH_A, PAYLOAD_TYPES, RECORD_TYPES, SAMPLES, any_record, avsc, records_of, snake_case
 
@@ -130,6 +131,12 @@ def _crc_64_avro(record_type: type[AnyRecord]) -> bytes:
         for _ in range(8):
             fingerprint = (fingerprint >> 1) ^ (empty & -(fingerprint & 1))
     return fingerprint.to_bytes(8, "little")
+
+
+@by_type
+def test_canonical_form(record_type: type[AnyRecord]) -> None:
+    """The canonical form of a schema, of which fingerprints are taken, is the one that fastavro computes."""
+    assert canonical_form(avsc(record_type)) == fastavro.schema.to_parsing_canonical_form(avsc(record_type))
 
 
 def test_fingerprints_differ() -> None:

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from driftline.errors import UsageError
-from driftline.schemas.records.names import MAX_NAME_CHARS, is_member_name
+from driftline.schemas.records.identity import MAX_NAME_CHARS, is_member_name
 
 VARIABLE = "DRIFTLINE_WORKER"
 MOST_LOCAL = 10_000

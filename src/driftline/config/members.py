@@ -4,7 +4,7 @@ import os
 import socket
 
 from driftline.errors import UsageError
-from driftline.schemas.records.names import MAX_NAME_CHARS, is_member_name
+from driftline.schemas.records.identity import MAX_NAME_CHARS, is_member_name
 
 
 def check_member_name(name: str, role: str) -> str:

@@ -23,7 +23,7 @@ from driftline.schemas.records import (
     SnapshotReport,
     StopRequest,
 )
-from driftline.schemas.records.names import is_member_name
+from driftline.schemas.records.identity import is_member_name
 from driftline.schemas.records.sample_range import samples_problem
 
 MAX_TEXT_CHARS: Final = 2_000
