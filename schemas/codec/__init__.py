@@ -4,8 +4,8 @@ Avro 1.12, "Single-object encoding": the marker C3 01, the CRC-64-AVRO fingerpri
 form (8 bytes, little-endian), then the record in binary encoding. The fingerprint says which record it is.
 
 `writing` checks every value that it writes, `reading` trusts nothing that the bytes declare, `shapes` binds a record
-class to its schema in ``avsc/``, `canonical` computes fingerprints. All functions here are pure and may be called from
-any thread.
+class to its schema in ``avsc/``, `fingerprint` names a schema by its content. All functions here are pure and may be
+called from any thread.
 
 A record that gained fields is still read as earlier releases wrote it: their schemas are in ``avsc/earlier``, named
 ``RECORD.NUMBER.avsc`` and never changed, and the fields that they lack have their defaults. It is written in one form
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline.errors import NotEncodable, Undecodable
-from driftline.schemas.codec.canonical import fingerprint
+from driftline.schemas.codec.fingerprint import fingerprint
 from driftline.schemas.codec.reading import record_reader
 from driftline.schemas.codec.shapes import Shape, bind
 from driftline.schemas.codec.writing import payload_view, record_writer

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from driftline.errors import ConfigError
-from driftline.schemas import canonical_json
+from driftline.schemas.codec import canonical_json
 from driftline.schemas.model import layout_problems
 from driftline.schemas.model.dtypes import BUFFER, BUFFER_BYTES, WORD_BYTES
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from driftline.errors import ConfigError
-from driftline.schemas import canonical_json
+from driftline.schemas.codec import canonical_json
 from driftline.schemas.model.dtypes import BUFFER, BUFFER_BYTES, KINDS, PARAMETER, PARAMETER_DTYPES
 
 if TYPE_CHECKING:

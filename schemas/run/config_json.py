@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from driftline.errors import ConfigError
-from driftline.schemas import canonical_json
+from driftline.schemas.codec import canonical_json
 from driftline.schemas.run.config import RuleConfig, RunConfig, check, is_number
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
