@@ -14,11 +14,11 @@ COPY requirements-uv.txt ./
 RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --require-hashes -r requirements-uv.txt
 ENV PATH=/opt/uv/bin:$PATH UV_NO_CACHE=1 UV_PYTHON=/opt/driftline UV_COMPILE_BYTECODE=1
 RUN python3 -m venv --without-pip /opt/driftline
-COPY pyproject.toml requirements.txt ./
+COPY pyproject.toml requirements-dev.txt ./
 
 
 FROM build AS wheel
-RUN uv pip install --constraint requirements.txt hatchling
+RUN uv pip install --constraint requirements-dev.txt hatchling
 COPY . .
 RUN uv build --wheel --no-build-isolation --out-dir /wheel
 
@@ -35,10 +35,10 @@ USER driftline
 ENTRYPOINT ["driftline"]
 
 
-# Versions and hashes are those of requirements.txt, which a constraint brings along.
+# A constraint brings versions and hashes along and installs nothing; requirements-dev.txt has those of every extra.
 FROM build AS server-packages
 ARG SERVER_EXTRAS="--extra metrics"
-RUN uv pip install --constraint requirements.txt -r pyproject.toml ${SERVER_EXTRAS}
+RUN uv pip install --constraint requirements-dev.txt -r pyproject.toml ${SERVER_EXTRAS}
 COPY --from=wheel /wheel /wheel
 RUN uv pip install --no-deps /wheel/*.whl
 
@@ -47,16 +47,16 @@ FROM base AS server
 COPY --from=server-packages /opt/driftline /opt/driftline
 
 
-# TORCH=cpu takes the version of requirements.txt from PyTorch's own index of builds for the CPU, whose hashes are not
-# in that file. TORCH=pinned takes the build of requirements.txt by its hash: on Linux with CUDA, 5 GB more.
+# TORCH=cpu takes the pinned version from PyTorch's own index of builds for the CPU, whose hashes are not pinned.
+# TORCH=pinned takes the pinned build by its hash: on Linux with CUDA, 5 GB more.
 FROM build AS worker-packages
 ARG TORCH=cpu
 ARG WORKER_EXTRAS="--extra train --extra metrics"
 RUN case "${TORCH}" in \
-        cpu) uv pip install --no-deps --torch-backend cpu "$(grep --only-matching '^torch==[^ ;]*' requirements.txt)" ;; \
+        cpu) uv pip install --no-deps --torch-backend cpu "$(grep --only-matching '^torch==[^ ;]*' requirements-dev.txt)" ;; \
         pinned) ;; \
         *) echo "TORCH is '${TORCH}'; it must be cpu or pinned" >&2; exit 2 ;; \
-    esac && uv pip install --constraint requirements.txt -r pyproject.toml ${WORKER_EXTRAS}
+    esac && uv pip install --constraint requirements-dev.txt -r pyproject.toml ${WORKER_EXTRAS}
 COPY --from=wheel /wheel /wheel
 RUN uv pip install --no-deps /wheel/*.whl
 

@@ -55,7 +55,7 @@ def test_extras_are_real_and_servers_get_no_torch() -> None:
 def test_what_is_installed_is_pinned_by_its_hash_and_from_no_named_place() -> None:
     """The exception, torch for the CPU, has at least the pinned version."""
     installs = re.findall(r"(?:uv pip|/pip) install [^&\n;]*", INSTRUCTIONS)
-    loose = [line for line in installs if not re.search(r"--constraint requirements\.txt|--require-hashes", line)]
+    loose = [line for line in installs if not re.search(r"--constraint requirements-dev\.txt|--require-hashes", line)]
     assert [line.strip() for line in loose if "/wheel/*.whl" not in line] == [
         """uv pip install --no-deps --torch-backend cpu "$(grep --only-matching '^torch==[^"""
     ]
@@ -67,7 +67,7 @@ def test_the_engine_is_sent_all_sources_and_nothing_else() -> None:
     sent = {line.strip("!/") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     wheel = {folder.split("/")[0] for folder in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]}
     described_by = {PYPROJECT["project"]["readme"], *PYPROJECT["project"]["license-files"], "pyproject.toml"}
-    assert sent == {*wheel, *described_by, "requirements.txt", "requirements-uv.txt", "deploy/as-member"}
+    assert sent == {*wheel, *described_by, "requirements-dev.txt", "requirements-uv.txt", "deploy/as-member"}
 
 
 @pytest.fixture

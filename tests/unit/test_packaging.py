@@ -25,27 +25,51 @@ def pins(file: str) -> dict[str, set[str]]:
     return found
 
 
-def declared() -> list[Requirement]:
-    """Everything that pyproject.toml asks for by name."""
-    project = PYPROJECT["project"]
-    groups = [
+def declared(*, running: bool) -> list[Requirement]:
+    """List the requirements in pyproject.toml: of a run on this machine, or all of them."""
+    project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"]
+    extras = project["optional-dependencies"]
+    [everything] = [Requirement(line) for line in extras["all"]]
+    lists = [
         project["dependencies"],
-        *project["optional-dependencies"].values(),
-        PYPROJECT["dependency-groups"]["dev"],
+        *(lines for extra, lines in extras.items() if not running or extra in everything.extras),
+        *(lines for group, lines in groups.items() if not running or group == "build"),
     ]
-    wanted = [Requirement(line) for group in groups for line in group]
+    wanted = [Requirement(line) for lines in lists for line in lines if isinstance(line, str)]
     return [requirement for requirement in wanted if requirement.name != project["name"]]
 
 
-@pytest.mark.parametrize("requirement", declared(), ids=str)
-def test_every_declared_dependency_is_pinned_within_its_bounds(requirement: Requirement) -> None:
-    """Whoever edits pyproject.toml runs `make requirements`."""
-    versions = pins("requirements.txt").get(canonicalize_name(requirement.name), set())
+DECLARED = [
+    (file, requirement)
+    for file, running in (("requirements.txt", True), ("requirements-dev.txt", False))
+    for requirement in declared(running=running)
+]
+
+
+@pytest.mark.parametrize(("file", "requirement"), DECLARED, ids=str)
+def test_every_declared_dependency_is_pinned_within_its_bounds(file: str, requirement: Requirement) -> None:
+    """A change of pyproject.toml needs `make requirements`."""
+    versions = pins(file).get(canonicalize_name(requirement.name), set())
     assert versions, f"{requirement.name} is not pinned: run `make requirements`"
     assert all(requirement.specifier.contains(version) for version in versions)
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-uv.txt"])
+def test_the_demo_and_the_tests_run_the_same_versions() -> None:
+    """The short file is a part of the long one, PyTorch included."""
+    few, all_of_them = pins("requirements.txt"), pins("requirements-dev.txt")
+    assert {name: all_of_them.get(name) for name in few} == few
+    assert "torch" in few
+
+
+def test_the_demo_installs_no_tools() -> None:
+    """Linters, test runners and the trainers of the examples come with `make test`."""
+    tools = {
+        canonicalize_name(Requirement(one).name) for one in PYPROJECT["dependency-groups"]["dev"] if type(one) is str
+    }
+    assert tools & pins("requirements.txt").keys() == set()
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-dev.txt", "requirements-uv.txt"])
 def test_pins_carry_hashes_and_no_address(file: str) -> None:
     """What is installed is what was pinned, from whichever index the machine uses."""
     text = (ROOT / file).read_text()
@@ -57,7 +81,7 @@ def test_pins_carry_hashes_and_no_address(file: str) -> None:
 
 def test_the_build_backend_is_the_pinned_one() -> None:
     """The editable install and the wheel test build without fetching a second backend."""
-    assert set(PYPROJECT["build-system"]["requires"]) <= set(PYPROJECT["dependency-groups"]["dev"])
+    assert PYPROJECT["build-system"]["requires"] == PYPROJECT["dependency-groups"]["build"]
 
 
 def test_the_changelog_knows_this_version() -> None:
