@@ -10,6 +10,7 @@ import json
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,8 @@ from driftline.schemas.records import (
 from driftline.schemas.run.config_json import run_config_to_json
 from tests.strategies import RECORD_TYPES, any_record, records_of
 from tests.unit.stage import CONFIG, LAYOUT, PARTITIONS, Stage
+
+pytestmark = pytest.mark.slow
 
 RUN = b"r" * 16
 HUGE = (-1, 2**31, 2**62, 2**63 - 1, -(2**63))

@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from driftline.errors import ConfigError, RunRefused, UsageError
 from tests.unit.scripted import URL, House, house, line, loss_of, points, step
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home() -> Iterator[House]:

@@ -20,6 +20,8 @@ from driftline.schemas.records import Leave
 from driftline.training.task.data import epoch_order
 from tests.unit.scripted import RUN, House, house, line, loss_of, together
 
+pytestmark = pytest.mark.slow
+
 SAMPLES, BATCH = 50, 4
 
 

@@ -20,6 +20,8 @@ from driftline.schemas.records import Leave
 from driftline.training.optimizer.termination import Termination
 from tests.unit.scripted import RUN, House, house, line, loss_of, step, together
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home() -> Iterator[House]:

@@ -21,6 +21,8 @@ from driftline.training.task import Dataset, Task
 from driftline.training.task.worker import work
 from driftline.training.worker.preparing import prepare_topics
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 60.0
 STEPS = 120
 

@@ -18,6 +18,8 @@ from driftline.rules.loops import adagrad_loop, adam_loop, loop_of, momentum_loo
 from tests.unit import test_rules_golden as golden
 from tests.unit.shard_models import RULES_UNDER_TEST, digest_of_story
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LOOPS = (adam_loop, adagrad_loop, momentum_loop, sgd_loop)
 INTERPRETED = Engine("interpreted", "", partial(bind_to, {loop: loop for loop in LOOPS}))

@@ -12,6 +12,8 @@ import pytest
 
 from driftline.training.optimizer.termination import EXIT_CODE, Termination
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import os, signal, torch
 from tests.unit.scripted import house, line, step

@@ -20,6 +20,8 @@ from driftline.training.task.evaluator import EvaluatorSession
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 
+pytestmark = pytest.mark.slow
+
 RUN = "waits"
 DEADLINE_S = 60.0
 

@@ -18,6 +18,8 @@ from driftline.broker.embedded import EmbeddedBroker, boot, broker, cluster, jav
 from driftline.broker.embedded.process import Launch, load_launch, save_launch
 from driftline.errors import EmbeddedBrokerError
 
+pytestmark = pytest.mark.slow
+
 JAVA = """#!{python} -S
 import os, pathlib, signal, socket, struct, sys, time
 here = pathlib.Path(__file__).parents[1]

@@ -13,6 +13,8 @@ from driftline.cli.broker import _watch
 from driftline.errors import EmbeddedBrokerError, UsageError
 from tests.unit.broker.embedded.test_lifetime import address_of, fake, home, until, user
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["fake", "home"]
 
 
