@@ -11,6 +11,7 @@ then.
 """
 
 import argparse
+import contextlib
 import json
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import psutil
 
 from bench.conditions import conditions
 from driftline.broker.embedded import EmbeddedBroker
@@ -133,14 +136,11 @@ def _broker_pid(broker: EmbeddedBroker) -> int:
 
 
 def _memory(processes: Mapping[str, int]) -> dict[str, float]:
-    """Return what each process holds, in MB; nothing of one that has ended. Linux only."""
+    """Return the resident memory of each process that runs, in MB."""
     found = dict[str, float]()
     for name, pid in processes.items():
-        try:
-            lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-        except OSError:
-            continue
-        found |= {f"memory_{name}": int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmRSS:")}
+        with contextlib.suppress(psutil.Error):
+            found[f"memory_{name}"] = psutil.Process(pid).memory_info().rss / 1e6
     return found
 
 

@@ -5,11 +5,14 @@ python -m bench.update_time              makes page and drawing anew from result
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
+
+import psutil
 
 from bench.conditions import conditions
 from bench.path import PARTITIONS, WARM_UP_S, OurPath
@@ -75,13 +78,11 @@ def measured(shards: int, updates: int) -> Results:
 
 
 def jvm_of(folder: Path) -> int:
-    """Return the process of the JVM that works in a folder. Linux only."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "exe").readlink().name == "java" and folder in (process / "cwd").readlink().parents:
-                return int(process.name)
-        except OSError:
-            continue  # it has ended, or is somebody else's
+    """Return the process id of the JVM whose working directory is in ``folder``."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # it has ended, or belongs to another user
+            if Path(process.exe()).name == "java" and folder in Path(process.cwd()).parents:
+                return process.pid
     raise RuntimeError(f"no JVM works in {folder}")
 
 

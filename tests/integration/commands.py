@@ -1,6 +1,6 @@
 """Commands as processes of their own, whose output can be waited for."""
 
-import os
+import contextlib
 import re
 import subprocess
 import sys
@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 DRIFTLINE = (sys.executable, "-m", "driftline")
 
@@ -73,22 +75,18 @@ class Commands:
 
 def children_of(pid: int) -> dict[str, int]:
     """Return name → process id of the roles that a ``train`` has started."""
-    command = ["ps", "-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = {}
-    for line in listing.splitlines():
-        child, parent, words = line.split(None, 2)
-        name = re.search(r" --name (\S+)", words)
-        if int(parent) == pid and name:
-            found[name[1]] = int(child)
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):
+            words = child.cmdline()
+            if "--name" in words:
+                found[words[words.index("--name") + 1]] = child.pid
     return found
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process; one that ended and that nobody has asked about does not count."""
+    """Whether this process runs; a zombie does not count."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    state = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return not state.strip().startswith("Z")
