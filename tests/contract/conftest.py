@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.broker.kafka.membership import Protocol
+from driftline.broker.kafka.settings import GroupProtocol
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Broker
 from tests.contract.support import Lab
@@ -33,7 +33,7 @@ def _kafka_away() -> Broker:
     return KafkaBroker(KafkaSettings(_NOBODY, request_timeout_s=0.3, delivery_timeout_s=1.0))
 
 
-def _kafka(bootstrap_servers: str, protocol: Protocol) -> Broker:
+def _kafka(bootstrap_servers: str, protocol: GroupProtocol) -> Broker:
     # A topic that is missing is reported after these times; five seconds, the default, would only make tests slow.
     return KafkaBroker(
         KafkaSettings(
@@ -71,8 +71,8 @@ def lab(request: pytest.FixtureRequest, unique_name: Callable[[str], str]) -> It
     if request.param == "memory":
         made = Lab(MemoryBroker(), _memory_away, unique_name, closers)
     else:
-        servers, protocol = request.getfixturevalue("kafka_bootstrap"), Protocol(request.param)
-        if protocol is Protocol.CONSUMER:
+        servers, protocol = request.getfixturevalue("kafka_bootstrap"), GroupProtocol(request.param)
+        if protocol is GroupProtocol.CONSUMER:
             unique_name = _with_long_sessions(servers, unique_name)
         made = Lab(_kafka(servers, protocol), _kafka_away, unique_name, closers)
     yield made

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.broker.kafka.membership import Protocol
+from driftline.broker.kafka.settings import GroupProtocol
 from driftline.broker.port import Assigned, GroupReader, Revoked, Start, TopicSpec
 from driftline.errors import BrokerError
 from tests.contract.support import DEADLINE_S, settle, until
@@ -45,7 +45,7 @@ def topic(kafka_bootstrap: str, unique_name: Callable[[str], str]) -> str:
 @pytest.fixture
 def static(kafka_bootstrap: str, unique_name: Callable[[str], str], topic: str) -> Iterator[Join]:
     """Joins one group as a static member."""
-    settings = KafkaSettings(kafka_bootstrap, session_timeout_s=LONG_S, group_protocol=Protocol.STATIC)
+    settings = KafkaSettings(kafka_bootstrap, session_timeout_s=LONG_S, group_protocol=GroupProtocol.STATIC)
     group, readers = unique_name("group"), []
 
     def join(member: str) -> GroupReader:
@@ -92,7 +92,7 @@ def test_of_two_static_members_of_one_name_the_earlier_ends_and_is_told_why(stat
     until(earlier, Assigned)
     later = static("server-1")
     until(later, Assigned)
-    with pytest.raises(BrokerError, match="under the same name since: give each a --name of its own"):
+    with pytest.raises(BrokerError, match="with the same name: give each process its own --name"):
         until(earlier, Assigned)
     assert not isinstance(later.poll(0.5), Revoked)
 

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka.errors import Faults, translated, undelivered
-from driftline.broker.kafka.membership import Protocol, suited
+from driftline.broker.kafka.settings import GroupProtocol, suitable_protocol
 from driftline.errors import BrokerError, BrokerUnreachable, ConfigError, DeliveryFailed, RightMissing, TopicMissing
 
 _SECRET = "correct-horse-battery"  # noqa: S105 - the test looks for it where it must not be
@@ -19,7 +19,7 @@ def test_addresses_as_kafka_takes_them_pass(servers: str) -> None:
 
 @pytest.mark.parametrize("servers", ["", "localhost", "a:1,,b:2", "a:0", "a:65536", "a:b", "http://a:1/x", "a b:1"])
 def test_an_address_that_cannot_be_one_is_refused_with_an_example(servers: str) -> None:
-    with pytest.raises(ConfigError, match=r'is no address; an example is "localhost:9092"'):
+    with pytest.raises(ConfigError, match=r'is not an address; an example is "localhost:9092"'):
         KafkaSettings(servers)
 
 
@@ -43,13 +43,13 @@ def test_every_problem_is_told_at_once() -> None:
     text = str(caught.value)
     assert len(caught.value.problems) == 11
     for part in (
-        "'nowhere' is no address",
+        "'nowhere' is not an address",
         "session_timeout_s = 400 is above max_poll_interval_s = 300",
         "request_timeout_s = 0: must be positive",
         "enable.idempotence=false: remove it",
         "acks=1: remove it",
         "group.protocol: remove it; choose it with --group-protocol",
-        "group_protocol = 'newest' is not known; there are auto, consumer, static, classic",
+        "group_protocol = 'newest' does not exist: choose auto, consumer, static, classic",
         "session.timeout.ms: remove it",
         "did you mean ssl.ca.location?",
         "linger.ms",
@@ -83,7 +83,7 @@ def test_secrets_are_neither_shown_nor_quoted_in_errors(name: str) -> None:
 
 def test_a_users_property_reaches_every_kind_of_client() -> None:
     settings = KafkaSettings(_ADDRESS, {"socket.timeout.ms": "1234"})
-    members = [settings.group("g", "m", protocol) for protocol in Protocol]
+    members = [settings.group("g", "m", protocol) for protocol in GroupProtocol]
     for client in (settings.common(), settings.producer(), settings.consumer(), *members):
         assert client["socket.timeout.ms"] == "1234"
 
@@ -131,41 +131,41 @@ def test_a_fatal_error_breaks_a_client_for_good() -> None:
     faults.worked()
     faults.on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "gap", fatal=True))
     faults.worked()
-    with pytest.raises(BrokerError, match="broken for good: gap"):
+    with pytest.raises(BrokerError, match="failed for good: gap"):
         faults.check()
 
 
 @pytest.mark.parametrize(
     ("protocols", "session_ms", "chosen"),
     [
-        ("classic,consumer,streams", "750", Protocol.CONSUMER),
-        ("classic,consumer", "6000", Protocol.CONSUMER),
-        ("classic,consumer", "45000", Protocol.STATIC),
-        ("consumer", "45000", Protocol.CONSUMER),
-        ("classic", "750", Protocol.STATIC),
-        ("classic", None, Protocol.STATIC),
-        (None, None, Protocol.STATIC),
+        ("classic,consumer,streams", "750", GroupProtocol.CONSUMER),
+        ("classic,consumer", "6000", GroupProtocol.CONSUMER),
+        ("classic,consumer", "45000", GroupProtocol.STATIC),
+        ("consumer", "45000", GroupProtocol.CONSUMER),
+        ("classic", "750", GroupProtocol.STATIC),
+        ("classic", None, GroupProtocol.STATIC),
+        (None, None, GroupProtocol.STATIC),
     ],
 )
 def test_the_protocol_that_notices_a_death_first_is_chosen(
-    protocols: str | None, session_ms: str | None, chosen: Protocol
+    protocols: str | None, session_ms: str | None, chosen: GroupProtocol
 ) -> None:
     """By Kafka's default the newer one waits for 45 seconds, the classic one for as long as we say."""
     told = {"group.coordinator.rebalance.protocols": protocols, "group.consumer.session.timeout.ms": session_ms}
-    assert suited({name: value for name, value in told.items() if value is not None}, 6.0) is chosen
+    assert suitable_protocol({name: value for name, value in told.items() if value is not None}, 6.0) is chosen
 
 
 def test_settings_that_may_not_be_read_choose_what_every_kafka_has() -> None:
-    assert suited(None, 6.0) is Protocol.STATIC
+    assert suitable_protocol(None, 6.0) is GroupProtocol.STATIC
 
 
 def test_only_what_a_protocol_leaves_to_the_client_is_said() -> None:
     """The newer one refuses a session or an assignor of the client's; only a static member has an id."""
     settings = KafkaSettings(_ADDRESS, session_timeout_s=6.0)
     names = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.instance.id"}
-    said = {protocol: names & settings.group("g", "m", protocol).keys() for protocol in Protocol}
+    said = {protocol: names & settings.group("g", "m", protocol).keys() for protocol in GroupProtocol}
     assert said == {
-        Protocol.CONSUMER: set(),
-        Protocol.STATIC: names,
-        Protocol.CLASSIC: names - {"group.instance.id"},
+        GroupProtocol.CONSUMER: set(),
+        GroupProtocol.STATIC: names,
+        GroupProtocol.CLASSIC: names - {"group.instance.id"},
     }

@@ -31,7 +31,9 @@ def test_check_answers_when_the_broker_is_there(lab: Lab) -> None:
 def test_nobody_at_the_address_is_said_within_the_deadline(lab: Lab, ask: Callable[[object], object]) -> None:
     broker = lab.away()
     begin_s = time.monotonic()
-    with pytest.raises(BrokerUnreachable, match=r"nobody answers at memory|127\.0\.0\.1:1.*driftline broker start"):
+    with pytest.raises(
+        BrokerUnreachable, match=r"the in-memory broker does not answer|127\.0\.0\.1:1.*driftline broker start"
+    ):
         ask(broker)
     assert time.monotonic() - begin_s < DEADLINE_S
 

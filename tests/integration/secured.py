@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 
 from driftline.broker.embedded import EmbeddedBroker, cluster
 from driftline.broker.embedded.properties import Listener
-from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.errors import Right
 
 PASSWORDS = {"alice": "correct-horse", "bob": "battery-staple", "carol": "paper-clip"}
 HOUR = dt.timedelta(hours=1)

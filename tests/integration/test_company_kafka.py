@@ -11,7 +11,7 @@ import pytest
 
 from driftline.broker.embedded.cluster import HOST
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.errors import Right
 from driftline.broker.topics import run_topics
 from driftline.errors import BrokerError
 from driftline.observe.doctor.examine import examine
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Properties, str]] = {
         ),
         "is not signed by the authority in ssl.ca.location=",
     ),
-    "no certificate": (lambda kafka: (kafka.tls, kafka.trusting()), "wants a certificate of this client"),
+    "no certificate": (lambda kafka: (kafka.tls, kafka.trusting()), "wants a client certificate"),
     "refused certificate": (
         lambda kafka: (kafka.tls, kafka.with_certificate(kafka.stranger, "mallory")),
         "refuses this client's certificate",
@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[Properties, str]] = {
     "wrong password": (lambda kafka: (kafka.login, kafka.as_user("alice", "hunter2")), "check sasl.username (alice)"),
     "wrong mechanism": (
         lambda kafka: (kafka.login, kafka.as_user("alice") | {"sasl.mechanism": "SCRAM-SHA-256"}),
-        "the broker takes PLAIN; set sasl.mechanism to that",
+        "set sasl.mechanism to one that the broker accepts: PLAIN",
     ),
 }
 

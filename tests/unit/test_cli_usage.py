@@ -67,9 +67,9 @@ WHOLE = [
     ("--kafka-property", "linger.mss=1", "did you mean linger.ms?"),
     ("--group-protocol", "consumr", "--group-protocol: 'consumr' is not known; did you mean consumer?"),
     ("--kafka-property", "group.protocol=consumer", "remove it; choose it with --group-protocol"),
-    ("--bootstrap-servers", "", "is no address; an example is"),
-    ("--bootstrap-servers", "localhost", "'localhost' is no address"),
-    ("--bootstrap-servers", "localhost:99999", "is no address"),
+    ("--bootstrap-servers", "", "is not an address; an example is"),
+    ("--bootstrap-servers", "localhost", "'localhost' is not an address"),
+    ("--bootstrap-servers", "localhost:99999", "is not an address"),
 ]
 
 

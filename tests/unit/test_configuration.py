@@ -249,7 +249,7 @@ def test_names_and_kafka_may_come_from_the_file(tmp_path: Path) -> None:
     for command in (["server"], ["status"], ["verify"], ["runs"]):
         done = run(*command, "--config", str(file))
         assert done.exit_code == 1
-        assert f"no Kafka answers at {NOWHERE} within 0.3 s" in done.stderr
+        assert f"no Kafka answered at {NOWHERE} within 0.3 s" in done.stderr
     done = run("worker", "--config", str(file))
     assert "TASK is missing: give it, or set DRIFTLINE_TASK, or task.name in a file" in done.stderr
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from driftline.broker.kafka.writable import Copies, why_not_writable
 from driftline.broker.memory import MemoryBroker
+from driftline.broker.topic_check import Copies, why_not_writable
 from driftline.broker.topics import Stream, run_topics
 from driftline.ledger.entering.reading import read_ledger
 from driftline.producers.session import WorkerSession
@@ -130,7 +130,7 @@ def test_every_role_says_what_it_waits_for_and_goes_on_when_kafka_is_back(
         broker.go_away()
         lines = Lines(caplog)
         wait_until(lambda: lines.count("Kafka has acknowledged nothing for") >= 6)
-        assert "nobody answers at memory" in caplog.text
+        assert "the in-memory broker does not answer" in caplog.text
         assert all(waiting < 100 for waiting in lines.waiting())
         broker.come_back()
         before = read_ledger(broker, RUN).version

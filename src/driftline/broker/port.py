@@ -1,9 +1,9 @@
 """The one seam to Kafka: what driftline needs from a log, and nothing else.
 
-``broker.memory`` and ``broker.kafka`` implement it; ``tests/contract`` holds both to the same suite.
+``broker.memory`` and ``broker.kafka`` implement it; ``tests/contract`` runs the same tests on both.
 
-Threads: one owner thread for each ``Reader`` and ``GroupReader``; a ``Producer`` and an ``Admin`` may be shared.
-Nothing here survives a fork: create clients in the process that uses them.
+Threads: one owner thread for each ``Reader`` and ``GroupReader``; threads may share a ``Producer`` and an ``Admin``.
+No client survives a fork: create clients in the process that uses them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ Payload: TypeAlias = bytes | npt.NDArray[np.uint8]
 
 
 MAX_RECORD_BYTES = 999_964
-"""Key and value of one record together. The default limit of librdkafka, 1,000,000, less the 36 bytes that it counts
-for the frame of a record; the default limit of Kafka's brokers is a little higher."""
+"""Key and value of one record together: the default limit of librdkafka, 1,000,000, less the 36 bytes that it counts
+for the frame of a record. The default limit of Kafka's brokers is a little higher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class EndReached:
-    """The reader stands at the end of a partition; ``offset`` is the next one to come.
+    """The reader is at the end of a partition; ``offset`` is the next one.
 
-    Told at the latest when everything has been returned that was there when reading began: a partition that never rests
-    has no other end.
+    Returned at the latest after all records that were there when reading began: a partition that always gets new
+    records has no other end.
     """
 
     topic: str
@@ -52,14 +52,14 @@ class EndReached:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The group gave these partitions, in addition to those owned before. Comes before any record of them."""
+    """The group assigned these partitions, in addition to those owned before. Comes before any record of them."""
 
     partitions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The group took these partitions away; ``lost`` when it did so without asking."""
+    """The group revoked these partitions; ``lost`` if another member may own them already."""
 
     partitions: tuple[int, ...]
     lost: bool = False
@@ -94,7 +94,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Offsets of a partition: ``begin`` is the first kept, ``end`` the next to be written."""
+    """Offsets of a partition: ``begin`` is the first one kept, ``end`` the next to be written."""
 
     begin: int
     end: int
@@ -102,17 +102,17 @@ class Bounds:
 
 def _kept(position: int, bounds: Bounds | None) -> str:
     if bounds is None:
-        return "it was deleted, or the log is another one"
+        return "it was deleted, or this is another log"
     kept = f"the log holds {bounds.begin} up to {bounds.end}"
     if position < bounds.begin:
         return f"{kept}, so {bounds.begin - position} offsets were deleted before they were read"
-    return f"{kept}, so it is not the log in which that offset was seen"
+    return f"{kept}, so this is not the log in which that offset was seen"
 
 
 class PositionLost(BrokerError):
-    """A reading position is not in the log: what stood there was deleted, or this is another log.
+    """A reading position is not in the log: the records there were deleted, or this is another log.
 
-    The partition is no longer read; ``Reader.read`` starts it again from a position of the caller's choice.
+    The partition is not read any more; ``Reader.read`` starts it again from a position that the caller chooses.
     """
 
     def __init__(self, topic: str, partition: int, position: int, bounds: Bounds | None = None) -> None:
@@ -124,18 +124,20 @@ class PositionLost(BrokerError):
 
 
 OnDelivery: TypeAlias = Callable[[BrokerError | None], None]
-"""Called once a record, from ``send``, ``poll`` or ``flush``: None when acknowledged by all in-sync replicas."""
+"""Called once for each record, from ``send``, ``poll`` or ``flush``: with None when all in-sync replicas have
+acknowledged it, else with the error."""
 
 
 OnAppended: TypeAlias = Callable[[int], None]
-"""Called with the record's offset when all in-sync replicas have acknowledged it, where ``OnDelivery`` is called."""
+"""Called with the record's offset when all in-sync replicas have acknowledged it, right after ``OnDelivery``."""
 
 
 class Producer(Protocol):
     """Writes with ``acks=all`` and idempotence; order within a partition is the order of ``send``.
 
-    A record is in the log once, unless the client loses count of what was under way, as librdkafka's does when replicas
-    are too few for longer than a delivery may take: then it is replaced, and what was not acknowledged is sent again.
+    A record is in the log once, with one exception: librdkafka loses count of its records on the way when too few
+    replicas are in sync for longer than the delivery time-out. Then the client is replaced, the records fail, and a
+    record that is sent again may be in the log twice.
     """
 
     def send(
@@ -153,30 +155,30 @@ class Producer(Protocol):
         Blocks while the bounded local queue is full.
 
         Raises:
-            DeliveryFailed: the queue stayed full for the delivery time-out; nothing was queued.
+            DeliveryFailed: the queue stayed full for the delivery time-out; the record was not queued.
             BrokerError: the record is larger than ``MAX_RECORD_BYTES``, or the client is broken for good (fatal
                 error, refused credentials).
         """
         ...
 
     def poll(self, timeout_s: float = 0.0) -> int:
-        """Serve delivery callbacks; returns how many were served."""
+        """Call waiting delivery callbacks; return their number."""
         ...
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for all deliveries; returns how many records are still undelivered at the deadline."""
+        """Wait for all deliveries; return how many records are still undelivered after ``timeout_s``."""
         ...
 
     def close(self, timeout_s: float = 5.0) -> int:
-        """Flush, then release the client; returns how many records were not delivered. Idempotent."""
+        """Flush, then release the client; return how many records were not delivered. Idempotent."""
         ...
 
 
 class Reader(Protocol):
-    """Reads partitions that the caller names, from positions that the caller knows."""
+    """Reads partitions that the caller names, from positions that the caller chooses."""
 
     def read(self, topic: str, partition: int, position: Position) -> int:
-        """Start (or restart) reading a partition; returns the offset it starts at.
+        """Start (or restart) reading a partition; return the offset of the start.
 
         Raises:
             TopicMissing: no such topic or partition.
@@ -186,17 +188,17 @@ class Reader(Protocol):
         ...
 
     def stop(self, topic: str, partition: int) -> None:
-        """Stop reading a partition; nothing of it is returned afterwards."""
+        """Stop reading a partition; none of its records is returned any more."""
         ...
 
     def poll(self, timeout_s: float) -> Record | EndReached | None:
-        """Return the next record, or ``EndReached`` each time that a partition's end is newly reached.
+        """Return the next record, or ``EndReached`` each time the reader reaches the end of a partition.
 
         Raises:
-            PositionLost: the position fell out of retention. Other partitions are read on.
+            PositionLost: retention deleted the position. Other partitions are read on.
             TopicMissing: the topic was deleted.
-            BrokerError: the client is broken for good. A broker that is merely away raises nothing: reading goes on
-                when it is back.
+            BrokerError: the client is broken for good. A broker that is away raises nothing: reading goes on when
+                it is back.
         """
         ...
 
@@ -206,23 +208,23 @@ class Reader(Protocol):
 
 
 class GroupReader(Protocol):
-    """Reads the partitions of one topic that a consumer group hands out.
+    """Reads the partitions of one topic that a consumer group assigns.
 
-    Offsets are never committed: where to begin follows from the reader's own state, not from the group's.
+    Commits no offsets: the start follows from the reader's own state, not from the group's.
     """
 
     def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
-        """Return the next record or change of assignment, in the order in which they hold.
+        """Return the next record or change of assignment, in the order in which they happened.
 
         Raises:
             TopicMissing: no such topic.
-            PositionLost: as for ``Reader.poll``; the partition stays owned, unread, until it is assigned anew.
+            PositionLost: as in ``Reader.poll``; the partition stays owned and unread until it is assigned again.
             BrokerError: the client is broken for good.
         """
         ...
 
     def pause(self, partitions: Sequence[int]) -> None:
-        """Return no more records of these partitions until ``resume``; membership is kept alive."""
+        """Return no records of these partitions until ``resume``; the member stays in the group."""
         ...
 
     def resume(self, partitions: Sequence[int]) -> None:
@@ -230,9 +232,9 @@ class GroupReader(Protocol):
         ...
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read a partition that this member owns on from an offset; one that it does not own is left alone.
+        """Read a partition on from ``offset``; does nothing if this member does not own it.
 
-        What was fetched of it before is not returned any more. A partition whose position was lost is read again.
+        Records fetched before are dropped. A partition whose position was lost is read again.
         """
         ...
 
@@ -245,15 +247,15 @@ class Admin(Protocol):
     """Topics and offsets. Every call has a deadline and raises ``BrokerUnreachable`` when it passes."""
 
     def topics(self, names: Iterable[str] | None = None) -> Mapping[str, int]:
-        """Name to number of partitions, of every topic that this client may see, or of those of ``names`` that exist.
+        """Return the number of partitions of every visible topic, or of those of ``names`` that exist.
 
         Raises:
-            BrokerError: whether a topic of ``names`` exists must not be known to this client.
+            BrokerError: this client may not know whether a topic of ``names`` exists.
         """
         ...
 
     def configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """Topic to its settings by name, those that it has by default included.
+        """Return the settings of each topic, defaults included.
 
         Raises:
             TopicMissing: no such topic.
@@ -262,7 +264,7 @@ class Admin(Protocol):
         ...
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
-        """Create topics; one that exists already with the same number of partitions is fine.
+        """Create topics; one that exists with the same number of partitions is left as it is.
 
         Raises:
             BrokerError: a topic was refused, or exists with another number of partitions; names the topic.
@@ -270,11 +272,11 @@ class Admin(Protocol):
         ...
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete topics; one that is not there is fine."""
+        """Delete topics; ignores those that do not exist."""
         ...
 
     def bounds(self, topic: str) -> Mapping[int, Bounds]:
-        """Partition to its offsets.
+        """Return the offsets of each partition.
 
         Raises:
             TopicMissing: no such topic.
@@ -282,9 +284,9 @@ class Admin(Protocol):
         ...
 
     def why_not_writable(self, topic: str) -> Sequence[str]:
-        """Return what keeps a topic from taking records, as far as it is known; empty if nothing does.
+        """Return why a topic takes no records, as far as known: one sentence a partition, empty if all take records.
 
-        Partitions that nobody leads, and those of which too few copies are in sync.
+        A partition takes none while it has no leader, or too few of its replicas are in sync.
 
         Raises:
             TopicMissing: no such topic.
@@ -296,7 +298,7 @@ class Admin(Protocol):
 
         Raises:
             TopicMissing: no such topic or partition.
-            BrokerError: an offset is beyond the end.
+            BrokerError: an offset is after the end.
         """
         ...
 
@@ -319,8 +321,8 @@ class Broker(Protocol):
     def group_reader(self, topic: str, group: str, member: str, start: Start) -> GroupReader:
         """Return a new member, called ``member``, of consumer group ``group`` that reads ``topic``.
 
-        Each partition is read from ``start``, looked up anew at each assignment and **before** ``Assigned`` is
-        returned: whatever is appended after the caller saw ``Assigned`` will be read, also with ``Start.END``.
+        Each partition is read from ``start``, looked up at each assignment **before** ``Assigned`` is returned: every
+        record appended after the caller saw ``Assigned`` is read, also with ``Start.END``.
         """
         ...
 

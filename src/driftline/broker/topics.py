@@ -1,7 +1,7 @@
-"""The five topics of a run: their names, and what the broker keeps of them.
+"""The five topics of a run: their names, and how long the broker keeps their records.
 
-``driftline.<run>.<stream>``. The prefix may be another one where a cluster hands out name spaces; the run and the
-stream never hold a dot, so the name splits back without doubt.
+A name is ``driftline.<run>.<stream>``. Another prefix is possible where a cluster assigns name spaces. Run and stream
+never contain a dot, so a name has one reading only.
 """
 
 import re
@@ -21,7 +21,7 @@ _MIB = 1 << 20
 
 
 class Stream(StrEnum):
-    """What a topic of a run carries."""
+    """The content of a topic of a run."""
 
     DELTAS = "deltas"
     EVENTS = "events"
@@ -31,11 +31,11 @@ class Stream(StrEnum):
 
 
 SHARDED = frozenset({Stream.DELTAS, Stream.PARAMETERS, Stream.SNAPSHOTS})
-"""Streams with one partition for each slot of shards; the others have a single, totally ordered one."""
+"""Streams with one partition for each slot of shards; the others have one partition, totally ordered."""
 
-# Kept for every stream: the broker's clock stamps records, and a replica that lacks acknowledged records never leads.
+# For every stream: the broker sets the timestamps, and a replica without all acknowledged records never leads.
 _COMMON = {
-    # Kafka's own default, said in case a cluster has a lower one.
+    # Kafka's own default; a cluster may have a lower one.
     "max.message.bytes": "1048588",
     "message.timestamp.type": "LogAppendTime",
     "unclean.leader.election.enable": "false",
@@ -45,17 +45,17 @@ _POLICY: dict[Stream, dict[str, str]] = {
     # Trimming frees whole segments only, so segments are far smaller than Kafka's default of 1 GiB.
     Stream.DELTAS: {**_KEEP_ALL, "segment.bytes": str(128 * _MIB)},
     Stream.LEDGER: _KEEP_ALL,
-    # By time alone: a size limit would let a chatty member push others' events out.
+    # By time only: with a size limit one busy member would push out the events of others.
     Stream.EVENTS: {"cleanup.policy": "delete", "retention.ms": str(7 * _DAY_MS), "retention.bytes": "-1"},
-    # A fan-out without state: a reader that falls behind this starts from a checkpoint.
+    # Readers need only the newest versions: one that falls behind starts from a checkpoint.
     Stream.PARAMETERS: {
         "cleanup.policy": "delete",
         "retention.ms": str(7 * _DAY_MS),
         "retention.bytes": str(512 * _MIB),
         "segment.bytes": str(64 * _MIB),
     },
-    # Only closed segments are compacted. Small ones, closed within the hour, let tombstones free their space; the lag
-    # gives a newcomer time to finish reading a checkpoint that has just been superseded.
+    # Kafka compacts only closed segments. Small ones, closed within the hour, let tombstones free their space; the lag
+    # lets a new process finish reading a checkpoint that was just replaced.
     Stream.SNAPSHOTS: {
         "cleanup.policy": "compact",
         "segment.bytes": str(64 * _MIB),
@@ -69,7 +69,7 @@ _POLICY: dict[Stream, dict[str, str]] = {
 def check_run_name(run: str, prefix: str = PREFIX) -> str:
     """Return ``run`` if it can name the topics of a run.
 
-    A dot is refused although Kafka takes it: its metrics write "." as "_", so it refuses "a.b" beside "a_b".
+    A dot is refused although Kafka allows it: Kafka's metrics write "." as "_", so it refuses "a.b" beside "a_b".
 
     Raises:
         UsageError: names the value, the rule and an example.
@@ -103,21 +103,21 @@ def check_prefix(prefix: str) -> str:
 
 
 def topic_name(run: str, stream: Stream, prefix: str = PREFIX) -> str:
-    """Name of one topic of a run; checks nothing."""
+    """Return the name of one topic of a run; checks nothing."""
     return f"{prefix}.{run}.{stream.value}"
 
 
 def parse_topic(name: str, prefix: str = PREFIX) -> tuple[str, Stream] | None:
-    """Run and stream of a topic name, or None if it is no topic of ours."""
-    head, _, stream = name.rpartition(".")
-    before, _, run = head.rpartition(".")
+    """Return run and stream of a topic name, or None if it is not a topic of a run."""
+    front, _, stream = name.rpartition(".")
+    before, _, run = front.rpartition(".")
     if before != prefix or stream not in set(Stream) or not _LEGAL_RUN.fullmatch(run):
         return None
     return run, Stream(stream)
 
 
 def run_topics(run: str, partitions: int, prefix: str = PREFIX, replication: int = 0) -> list[TopicSpec]:
-    """Topics of a run, with the retention that each stream needs.
+    """Return the topics of a run, with the retention that each stream needs.
 
     Args:
         run: name of the run.
@@ -126,7 +126,7 @@ def run_topics(run: str, partitions: int, prefix: str = PREFIX, replication: int
         replication: copies of each partition; 0 means the broker's default.
 
     Raises:
-        UsageError: a name or number is not usable.
+        UsageError: a name or number is not valid.
     """
     check_prefix(prefix)
     check_run_name(run, prefix)

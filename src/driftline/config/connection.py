@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.hints import unsafe
-from driftline.broker.kafka.membership import CHOICES
+from driftline.broker.kafka.settings import GROUP_PROTOCOLS
 from driftline.config.choosing import Choice
 from driftline.config.keys import KAFKA
 from driftline.config.pairs import read_pairs
@@ -185,7 +185,7 @@ def read_connection(choice: Choice, home: Path, problems: Problems) -> Connectio
     bootstrap_servers = choice.text(addresses)
     properties = read_pairs(pairs.option, choice.pairs(pairs), problems)
     timeout_s = problems.real(timeout.option, choice.text(timeout) or "", 0.001, 3600.0)
-    chosen = problems.known(protocol.option, choice.text(protocol) or "", CHOICES)
+    chosen = problems.known(protocol.option, choice.text(protocol) or "", GROUP_PROTOCOLS)
     connection = Connection(home, bootstrap_servers, properties, timeout_s, group_protocol=chosen)
     address = _ANY_ADDRESS if bootstrap_servers is None else bootstrap_servers
     problems.attempt(lambda: connection.settings(address), KafkaSettings(_ANY_ADDRESS))

@@ -1,4 +1,11 @@
-"""Kafka by way of librdkafka: the only package that imports ``confluent_kafka``."""
+"""The seam to Kafka, implemented with librdkafka: the only package that imports ``confluent_kafka``.
+
+``KafkaBroker(KafkaSettings(...))`` makes producers, readers, group readers and admin clients of one cluster;
+``survey.KafkaSurvey`` answers the questions of ``driftline doctor``.
+
+Imports ``broker.port``, ``broker.clients``, ``broker.topic_check`` and ``errors``. Never here: knowledge of runs, or an
+error of librdkafka that reaches a caller: ``errors`` translates all of them into messages that say what to do.
+"""
 
 from driftline.broker.kafka.admin import KafkaAdmin
 from driftline.broker.kafka.group import KafkaGroupReader

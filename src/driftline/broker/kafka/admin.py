@@ -15,29 +15,25 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from driftline.broker.guard import ClientGuard
-from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.deadline import Deadline
-from driftline.broker.kafka.errors import AWAY, FORBIDDEN, MISSING, Faults, translated, unreachable
-from driftline.broker.kafka.hints import silence_hint
-from driftline.broker.kafka.rights import Right
+from driftline.broker.clients import ClientGuard, check_partitions
+from driftline.broker.kafka.deadline import Deadline, close_within
+from driftline.broker.kafka.errors import AWAY, FORBIDDEN, MISSING, Faults, Right, translated, unreachable
+from driftline.broker.kafka.hints import silence_hint, speaks_tls
 from driftline.broker.kafka.settings import KafkaSettings
-from driftline.broker.kafka.tls_probe import speaks_tls
-from driftline.broker.kafka.writable import Copies, why_not_writable
 from driftline.broker.port import Bounds, TopicSpec
+from driftline.broker.topic_check import Copies, why_not_writable
 from driftline.errors import BrokerError, BrokerUnreachable, RightMissing, TopicMissing
 
 _SLICE_S, _LONGEST_S = 0.5, 3.0
-"""Longest time inside librdkafka at once, so that Ctrl-C gets through: at first, and while answers take longer. An
-answer that comes after its question was given up is thrown away, so whoever always gave up so soon would never get one
-from a machine that is busy enough."""
+"""Longest time inside librdkafka at once, so that Ctrl-C gets through: at first, and at most. It grows while answers
+are late: librdkafka drops the answer to a call that ended, so short calls alone never succeed on a busy machine."""
 _PAUSE_S = 0.01
 _SILENCE_S = 2.0
-"""After so long without a word the first address is asked whether it speaks TLS."""
+"""After this time without an answer the first address is asked whether it speaks TLS."""
 _CLOSED = 3
-"""So many connections that were closed without a word are no accident."""
+"""This many connections closed without an error are no accident."""
 _LEAST_S = 0.05
-"""librdkafka takes no time-out of zero."""
+"""librdkafka accepts no time-out of zero."""
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -80,7 +76,7 @@ class KafkaAdmin:
         return found
 
     def nodes(self, timeout_s: float | None = None) -> list[int]:
-        """Return the numbers of the nodes that a node knows of; ``timeout_s`` replaces the request time-out.
+        """Return the ids of the nodes that one node knows; ``timeout_s`` replaces the request time-out.
 
         Raises:
             BrokerUnreachable: no answer in time.
@@ -94,7 +90,7 @@ class KafkaAdmin:
         return self._retrying(ask, "asking for the nodes", deadline, Right("DescribeConfigs", "cluster"))
 
     def node_settings(self, timeout_s: float | None = None) -> Mapping[str, str]:
-        """Return the settings of a node that answers; ``timeout_s`` replaces the request time-out.
+        """Return the settings of one node; ``timeout_s`` replaces the request time-out.
 
         Raises:
             BrokerUnreachable: no answer in time.
@@ -112,7 +108,7 @@ class KafkaAdmin:
         deadline = self._deadline()
         existing = self.topics([spec.name for spec in specs])
         for spec in specs:
-            _check_partitions(spec, existing.get(spec.name, spec.partitions))
+            check_partitions(spec, existing.get(spec.name, spec.partitions))
         missing = [spec for spec in specs if spec.name not in existing]
         if missing:
             self._create(missing, deadline)
@@ -153,7 +149,7 @@ class KafkaAdmin:
         return why_not_writable(topic, partitions, self._least_in_sync(topic))
 
     def _least_in_sync(self, topic: str) -> int | None:
-        """Return a topic's ``min.insync.replicas``; None if it may not be read, or no node is left that knows."""
+        """Return a topic's ``min.insync.replicas``; None if this client may not read it, or no node answers."""
         try:
             return int(self.configs([topic])[topic]["min.insync.replicas"])
         except (BrokerUnreachable, RightMissing, KeyError):
@@ -181,7 +177,7 @@ class KafkaAdmin:
         new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]
         futures = self._client.create_topics(new, request_timeout=deadline.left_s(at_least=_LEAST_S))
         for name, future in futures.items():
-            # Another process may have been faster; whether it made the same topic is checked afterwards.
+            # Another process may have been faster; whether it made the same topic is checked later.
             self._settle(
                 future,
                 f"creating topic {name}",
@@ -191,11 +187,11 @@ class KafkaAdmin:
             )
 
     def _until_led(self, specs: Mapping[str, TopicSpec], deadline: Deadline) -> None:
-        """Wait until every partition has a leader, so that whoever comes next can use the topics at once."""
+        """Wait until every partition has a leader, so that the topics can be used at once."""
         while specs:
             known = self._leaders_of(specs, deadline)
             for name in specs.keys() & known.keys():
-                _check_partitions(specs[name], len(known[name]))
+                check_partitions(specs[name], len(known[name]))
             if specs.keys() <= {name for name, leaders in known.items() if min(leaders.values()) >= 0}:
                 return
             self._pause(deadline)
@@ -231,7 +227,7 @@ class KafkaAdmin:
         return self._retrying(ask, f"looking up the offsets of {topic}", deadline, needs)
 
     def _leaders_of(self, names: Iterable[str], deadline: Deadline) -> dict[str, dict[int, int]]:
-        """As `_leaders`, of these topics; one that is not in the list of all is asked for by name: may it be seen?"""
+        """As `_leaders`, of these topics; asks by name for one that is not in the list: this client may not see it."""
         everything = self._leaders(deadline)
         found: dict[str, dict[int, int]] = {}
         for name in names:
@@ -239,7 +235,7 @@ class KafkaAdmin:
         return found
 
     def _leaders(self, deadline: Deadline, topic: str | None = None) -> dict[str, dict[int, int]]:
-        """Of every topic, or one, if it is there: partition to the node that leads it, -1 while none does."""
+        """Return, for all topics or one: partition to the id of its leader, -1 while it has none."""
 
         def ask() -> dict[str, dict[int, int]]:
             topics = self._client.list_topics(
@@ -263,19 +259,19 @@ class KafkaAdmin:
         try:
             self._result(future, deadline)
         except KafkaException as error:
-            code = error.args[0].code()
-            if code in AWAY:
-                raise self._unreachable(deadline) from None
-            if code not in fine:
-                raise translated(error.args[0], what, self._settings, needs) from None
+            if error.args[0].code() not in fine:
+                raise self._failure(error.args[0], what, deadline, needs) from None
 
     def _answer(self, future: Future[T], what: str, deadline: Deadline, needs: Right) -> T:
         try:
             return self._result(future, deadline)
         except KafkaException as error:
-            if error.args[0].code() in AWAY:
-                raise self._unreachable(deadline) from None
-            raise translated(error.args[0], what, self._settings, needs) from None
+            raise self._failure(error.args[0], what, deadline, needs) from None
+
+    def _failure(self, error: KafkaError, what: str, deadline: Deadline, needs: Right | None) -> BrokerError:
+        if error.code() in AWAY:
+            return self._unreachable(deadline)
+        return translated(error, what, self._settings, needs)
 
     def _result(self, future: Future[T], deadline: Deadline) -> T:
         try:
@@ -304,10 +300,10 @@ class KafkaAdmin:
             self._pause(deadline)
 
     def _break_silence(self) -> None:
-        """Find out why connections are closed without a word.
+        """Find out why connections are closed without an error.
 
         Raises:
-            BrokerError: the address speaks TLS, and wants more or less of it than we do.
+            BrokerError: the address speaks TLS, and this client's security protocol does not fit.
         """
         first = self._settings.bootstrap_servers.partition(",")[0].strip()
         self._is_tls = speaks_tls(first, _SILENCE_S)
@@ -321,7 +317,7 @@ class KafkaAdmin:
         time.sleep(_PAUSE_S)
 
     def _unreachable(self, deadline: Deadline) -> BrokerUnreachable:
-        # error_cb is served here, so that the error can say why.
+        # error_cb runs inside poll, so that the error can say why.
         self._client.poll(0)
         self._faults.check()
         return unreachable(self._settings, deadline.timeout_s, self._faults.last_word, is_tls=self._is_tls)
@@ -329,8 +325,3 @@ class KafkaAdmin:
     def _deadline(self, timeout_s: float | None = None) -> Deadline:
         self._guard.check()
         return Deadline(self._timeout_s if timeout_s is None else timeout_s)
-
-
-def _check_partitions(spec: TopicSpec, found: int) -> None:
-    if found != spec.partitions:
-        raise BrokerError(f"topic {spec.name} exists with {found} partitions, not {spec.partitions}")

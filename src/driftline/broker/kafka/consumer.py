@@ -1,4 +1,4 @@
-"""What the two kinds of readers share: questions about topics, and the meaning of messages."""
+"""What both kinds of readers share: questions about topics, and the meaning of librdkafka's messages."""
 
 import logging
 import time
@@ -16,39 +16,23 @@ from driftline.broker.kafka.errors import (
     MISSING,
     POLLED_TOO_LATE,
     Faults,
+    Right,
     translated,
 )
-from driftline.broker.kafka.membership import AUTO, Protocol, suited
-from driftline.broker.kafka.rights import Right
-from driftline.broker.kafka.settings import KafkaSettings
-from driftline.broker.port import Bounds, EndReached, Position, PositionLost, Record, Start, Tail
+from driftline.broker.kafka.settings import AUTO, GroupProtocol, KafkaSettings, suitable_protocol
+from driftline.broker.port import Bounds, EndReached, PositionLost, Record
 from driftline.errors import BrokerUnreachable, RightMissing, TopicMissing
 
 _log = logging.getLogger(__name__)
 
-SLICE_S = 0.1
-"""Longest time inside librdkafka at once, so that Ctrl-C gets through."""
 _GRACE_S = 0.5
-"""How long a question asked in passing may take, and a new topic until the only node knows it."""
+"""Longest look-up between two polls, and longest time until a single node knows a new topic."""
 _SPREAD_S = 5.0
-"""How long a new topic may take to reach every node, where there are several: any of them may be asked."""
-
-
-def start_offset(position: Position, bounds: Bounds) -> int:
-    """Offset that a position stands for in a partition with these bounds."""
-    match position:
-        case Start.BEGINNING:
-            return bounds.begin
-        case Start.END:
-            return bounds.end
-        case Tail(records):
-            return max(bounds.begin, bounds.end - records)
-        case offset:
-            return offset
+"""Longest time until each of several nodes knows a new topic: any of them may be asked."""
 
 
 def about_partition(message: Message) -> bool:
-    """Whether a message is about one partition's records, and so only of interest to who reads that partition."""
+    """Whether a message is about the records of one partition; the others concern every reader."""
     error = message.error()
     return error is None or error.code() == END_OF_PARTITION or error.code() in LOST
 
@@ -56,8 +40,8 @@ def about_partition(message: Message) -> bool:
 class Lookup:
     """Asks about topics for a reader, on a connection of its own.
 
-    A broker answers the requests of one connection in turn, so on the reader's own each question would wait behind a
-    fetch that waits for data.
+    A broker answers the requests of one connection in turn: on the reader's own connection each question would wait
+    behind a fetch that waits for data.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -65,7 +49,7 @@ class Lookup:
         self._admin: KafkaAdmin | None = None
 
     def bounds(self, topic: str, timeout_s: float | None = None) -> Mapping[int, Bounds]:
-        """Partition to its offsets.
+        """Return the offsets of each partition.
 
         Raises:
             TopicMissing: no such topic.
@@ -76,7 +60,7 @@ class Lookup:
             try:
                 return self._client().bounds(topic, timeout_s)
             except TopicMissing:
-                # A topic that was just made may not have reached every node of the cluster.
+                # A new topic may not have reached every node of the cluster.
                 grace = grace or self._grace()
                 if grace.passed():
                     raise
@@ -88,21 +72,21 @@ class Lookup:
         except BrokerUnreachable:
             return Deadline(_SPREAD_S)
 
-    def protocol(self, timeout_s: float) -> Protocol:
-        """Return the protocol by which to take part in a group.
+    def protocol(self, timeout_s: float) -> GroupProtocol:
+        """Return the group protocol to use.
 
         Raises:
-            BrokerUnreachable: no answer within ``timeout_s``, so it is not known yet.
+            BrokerUnreachable: no answer within ``timeout_s``.
         """
         if self._settings.group_protocol != AUTO:
-            return Protocol(self._settings.group_protocol)
+            return GroupProtocol(self._settings.group_protocol)
         try:
-            return suited(self._client().node_settings(timeout_s), self._settings.session_timeout_s)
+            return suitable_protocol(self._client().node_settings(timeout_s), self._settings.session_timeout_s)
         except RightMissing:
-            return suited(None, self._settings.session_timeout_s)
+            return suitable_protocol(None, self._settings.session_timeout_s)
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those of the topics that do not exist; none if nobody answers, for then nothing is known."""
+        """Return the topics that do not exist; none if no broker answers, because then nothing is known."""
         wanted = set(topics)
         grace: Deadline | None = None
         while True:
@@ -129,9 +113,9 @@ class Lookup:
 
 
 class StillThere(Exception):
-    """A position that librdkafka gave up although the log holds it: read on from ``place``.
+    """librdkafka gave up a position that the log still holds: read on from ``place``.
 
-    An exception, because a call back into the reader would tie its client into a reference cycle.
+    An exception, because a call back into the reader would put its client into a reference cycle.
     """
 
     def __init__(self, place: TopicPartition) -> None:
@@ -139,13 +123,13 @@ class StillThere(Exception):
         super().__init__(f"{place.topic}[{place.partition}] still holds {place.offset}")
 
     def resume(self, client: Consumer) -> None:
-        """Have the client read the partition on."""
+        """Make the client read the partition on."""
         client.incremental_unassign([TopicPartition(self.place.topic, self.place.partition)])
         client.incremental_assign([self.place])
 
 
 class Inbox:
-    """Gives a consumer's messages their meaning: a record, the end of a partition, or an error to raise."""
+    """Turns a consumer's messages into records, ends of partitions, or errors."""
 
     def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup, group: str | None) -> None:
         self._settings = settings
@@ -157,7 +141,7 @@ class Inbox:
         self._due: EndReached | None = None
 
     def begin(self, topic: str, partition: int, end: int) -> None:
-        """Note that a partition, which now ends at ``end``, is read from a new position: its end counts as new."""
+        """Note that a partition, which now ends at ``end``, is read from a new position: its end is reported again."""
         self.forget(topic, partition)
         self._goals[topic, partition] = end
 
@@ -169,19 +153,19 @@ class Inbox:
             self._due = None
 
     def due(self) -> EndReached | None:
-        """Return the end that the record before has reached, once.
+        """Return, once, the end that the last record reached.
 
-        librdkafka tells an end only when a fetch comes back empty. A broker lets a fetch wait for data, so where
-        somebody always writes within that time, it never does.
+        librdkafka reports an end only when a fetch comes back empty. A fetch waits for data, so on a partition that
+        gets new records all the time this never happens.
         """
         due, self._due = self._due, None
         return due
 
     def understand(self, message: Message) -> Record | EndReached | None:
-        """Return what a message says, None if it is nothing to the caller.
+        """Return the meaning of a message; None if the caller need not know it.
 
         Raises:
-            StillThere: the partition is to be placed again; nothing is lost.
+            StillThere: the reader must place the partition again; nothing is lost.
             PositionLost: the reading position is not in the log.
             TopicMissing: the topic is gone.
             BrokerError: reading is not allowed, or failed for good.
@@ -201,7 +185,7 @@ class Inbox:
         return None
 
     def _end(self, topic: str, partition: int, offset: int) -> EndReached | None:
-        # A rebalance or a pause makes librdkafka fetch, and find the same end, again.
+        # After a rebalance or a pause librdkafka fetches again and finds the same end.
         if self._ends.get((topic, partition)) == offset:
             return None
         self._ends[topic, partition] = offset
@@ -213,7 +197,7 @@ class Inbox:
             self._lost(topic, partition, offset)
         elif error.code() in MISSING:
             if self._lookup.missing([topic]):
-                raise TopicMissing(f"topic {topic} does not exist, or no longer")
+                raise TopicMissing(f"topic {topic} does not exist, or was deleted")
         elif error.code() == POLLED_TOO_LATE:
             _log.warning(
                 "a group reader was not polled for %g s and leaves its group", self._settings.max_poll_interval_s
@@ -222,7 +206,7 @@ class Inbox:
             if self._group is not None:
                 needs = Right("Read", "group", self._group)
                 raise translated(error, f"joining group {self._group}", self._settings, needs)
-            # A reader of named partitions joins no group. librdkafka looks for the coordinator of its id all the same.
+            # A reader of named partitions joins no group, but librdkafka looks for a coordinator all the same.
         elif error.code() in BROKEN:
             self._faults.give_up(error)
             self._faults.check()
@@ -231,8 +215,8 @@ class Inbox:
         _log.debug("reading %s: %s", topic, error.str())
 
     def _lost(self, topic: str, partition: int, offset: int) -> None:
-        # librdkafka also gives a position up when a partition has no leader yet, or a new one. Unless the log is known
-        # not to hold it, reading goes on there; a topic that is gone is noticed elsewhere.
+        # librdkafka also gives up a position when a partition has no leader yet, or a new one. Reading goes on there
+        # unless the log is known not to hold it; a deleted topic is detected elsewhere.
         bounds = self._bounds(topic, partition)
         if bounds is not None and not bounds.begin <= offset <= bounds.end:
             raise PositionLost(topic, partition, offset, bounds)

@@ -1,14 +1,15 @@
-"""Turns librdkafka's errors into ours, in words that say what to do."""
+"""Turns librdkafka's errors into ours, with messages that say what to do."""
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore by convention and are public all the same
 
 import logging
+import shlex
 import time
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError
 
 from driftline.broker.kafka.hints import NOT_AWAY, refusal_hint, silence_hint, user_of
-from driftline.broker.kafka.rights import Right
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed, RightMissing, TopicMissing
 
@@ -26,9 +27,9 @@ AWAY = {
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._WAIT_COORD,
-    # Only some of the brokers answered a question that goes to several: a starved Kafka does that.
+    # Only some of several brokers answered: an overloaded Kafka does that.
     KafkaError._PARTIAL,
-    # The node that was asked has left the cluster, or no node is known to lead: more than one of three are down.
+    # The asked node has left the cluster, or no leader is known: more than one of three nodes are down.
     KafkaError._DESTROY_BROKER,
     KafkaError._UNKNOWN_BROKER,
     KafkaError._NODE_UPDATE,
@@ -39,7 +40,7 @@ AWAY = {
     KafkaError.NOT_CONTROLLER,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
-    # A partition whose leader is just being chosen: a new topic, or a fail-over. librdkafka marks none as retriable.
+    # The partition's leader is being elected: a new topic, or a failover. librdkafka marks none of these as retriable.
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.REPLICA_NOT_AVAILABLE,
@@ -59,7 +60,7 @@ RENEWABLE = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 }
-"""What ends an idempotent producer, and not the next one: records were given up of which a part may have arrived."""
+"""Errors that end an idempotent producer but not its successor: records that may have arrived in part were given up."""
 _REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 FORBIDDEN = {
@@ -68,49 +69,73 @@ FORBIDDEN = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
 
-_SAME_NAME = "another process took part in this group under the same name since: give each a --name of its own"
+_SAME_NAME = "another process joined this group with the same name: give each process its own --name"
 _REPEATED_AFTER_S = 10.0
 _REPEATED_WITHIN_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A right of Kafka's access rules (ACLs): an operation on a resource.
+
+    Attributes:
+        operation: as Kafka names it: ``Read``, ``Write``, ``Describe``, ``Create`` …
+        kind: ``topic``, ``group`` or ``cluster``.
+        name: of the topic or group; empty for the cluster.
+    """
+
+    operation: str
+    kind: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {'the cluster' if self.kind == 'cluster' else f'{self.kind} {self.name}'}"
+
+    def command(self, principal: str, bootstrap_servers: str) -> str:
+        """Return the command with which an administrator gives this right to ``principal``."""
+        where = ["--cluster"] if self.kind == "cluster" else [f"--{self.kind}", self.name]
+        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap_servers, "--add", "--allow-principal", principal]
+        return shlex.join([*words, "--operation", self.operation, *where])
 
 
 def translated(error: KafkaError, what: str, settings: KafkaSettings, needs: Right | None = None) -> BrokerError:
     """Return our error for one of librdkafka's.
 
     Args:
-        error: librdkafka's.
-        what: what was being done, and to which topic.
-        settings: of the client.
-        needs: the right that it takes, if Kafka should say that it is missing.
+        error: librdkafka's error.
+        what: the operation and its topic.
+        settings: settings of the client.
+        needs: the right that the operation takes; named if Kafka reports that it is missing.
     """
-    said = settings.scrub(error.str())
+    reported = settings.scrub(error.str())
     code = error.code()
     if is_refusal(error):
         return BrokerError(
-            f"{what}: Kafka at {settings.bootstrap_servers} refused the connection ({said}); "
-            f"{settings.scrub(refusal_hint(said, settings.properties))}"
+            f"{what}: Kafka at {settings.bootstrap_servers} refused the connection ({reported}); "
+            f"{settings.scrub(refusal_hint(reported, settings.properties))}"
         )
     if code in MISSING:
-        return TopicMissing(f"{what}: no such topic or partition ({said})")
+        return TopicMissing(f"{what}: no such topic or partition ({reported})")
     if code in AWAY:
-        return BrokerUnreachable(f"{what}: no answer from Kafka at {settings.bootstrap_servers} ({said})")
+        return BrokerUnreachable(f"{what}: no answer from Kafka at {settings.bootstrap_servers} ({reported})")
     if code in FORBIDDEN:
-        return forbidden(what, settings, needs or _usual_right(code), said)
-    return BrokerError(f"{what}: Kafka answered {error.name()} ({said})")
+        return forbidden(what, settings, needs or _usual_right(code), reported)
+    return BrokerError(f"{what}: Kafka answered {error.name()} ({reported})")
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether the other side refuses us, and will do so again however long we try."""
+    """Whether the broker refuses this client for good: trying again cannot help."""
     return error.code() in _REFUSED or (
         error.code() == KafkaError._TRANSPORT and NOT_AWAY.search(error.str()) is not None
     )
 
 
-def forbidden(what: str, settings: KafkaSettings, needs: Right, said: str) -> RightMissing:
-    """Return the error for a missing right: whose, to do what, and how it is given."""
+def forbidden(what: str, settings: KafkaSettings, needs: Right, reported: str) -> RightMissing:
+    """Return the error for a missing right: who lacks it, which one it is, and the command that gives it."""
     principal = user_of(settings.properties)
     known = principal if principal.startswith("User:") else "User:NAME"
     return RightMissing(
-        f"{what}: {principal} has no right to {needs} ({said}); an administrator gives it with: "
+        f"{what}: {principal} has no right to {needs} ({reported}); an administrator grants it with: "
         f"{needs.command(known, settings.bootstrap_servers)}"
     )
 
@@ -130,7 +155,9 @@ def undelivered(
     if error.code() in MISSING | FORBIDDEN:
         return translated(error, what, settings, needs)
     if error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}:
-        return BrokerError(f"{what}: the broker refused its size; raise max.message.bytes of the topic to the default")
+        return BrokerError(
+            f"{what}: the broker refused its size; raise max.message.bytes of the topic to Kafka's default"
+        )
     if error.code() in _PURGED:
         why = f" ({last_word})" if last_word else ""
         return DeliveryFailed(f"{what} was not acknowledged before the producer was closed{why}")
@@ -144,74 +171,74 @@ def undelivered(
 def unreachable(
     settings: KafkaSettings, timeout_s: float, last_word: str, *, is_tls: bool | None = None
 ) -> BrokerUnreachable:
-    """Return the error for a broker that did not answer in time; ``is_tls`` says whether it answers TLS, if known."""
-    # A refused connection or a name that does not resolve is reported. Silence means that somebody took the connection.
+    """Return the error for a broker that did not answer in time; ``is_tls``: whether it speaks TLS, if known."""
+    # librdkafka reports a refused connection or an unknown host name. Silence means that the connection was accepted.
     why = last_word or silence_hint(settings.properties, is_tls=is_tls)
     return BrokerUnreachable(
-        f"no Kafka answers at {settings.bootstrap_servers} within {timeout_s:g} s ({why}); start one with "
-        f"`driftline broker start`, or name another with --bootstrap-servers"
+        f"no Kafka answered at {settings.bootstrap_servers} within {timeout_s:g} s ({why}); start one with "
+        f"`driftline broker start`, or give another address with --bootstrap-servers"
     )
 
 
 class Faults:
-    """Hears librdkafka's ``error_cb`` of one client, and knows whether the client is broken for good.
+    """Receives the errors of one client (librdkafka's ``error_cb``) and knows whether it is broken for good.
 
-    A refused certificate or password is never fatal for librdkafka: it would try for ever in silence. But a handshake
-    that a restarting broker cuts short looks the same, so a client that has worked before is given up only after a
-    second refusal.
+    A refused certificate or password is never fatal for librdkafka: it would retry for ever in silence. But a handshake
+    that a restarting broker cuts off looks the same, so a client that worked before is given up only after a second
+    refusal.
 
     Args:
-        settings: of the client.
-        renews: whether the owner makes a new client when this one has lost count of what it wrote; see ``spent``.
+        settings: settings of the client.
+        renews: whether the owner replaces a client that has lost count of its sequence; see ``spent``.
     """
 
     def __init__(self, settings: KafkaSettings, *, renews: bool = False) -> None:
         self._settings = settings
         self._renews = renews
         self.spent = ""
-        """Why a new client is needed; empty while this one works."""
+        """Why the client must be replaced; empty while it works."""
         self._broken: str | None = None
         self._worked = False
         self._refused_at_s: float | None = None
         self.closed = 0
-        """How often every broker was found to be away, or closed the connection."""
+        """How often all brokers were away or closed the connection."""
         self.last_word = ""
-        """What librdkafka said last about a connection, without secrets."""
+        """librdkafka's last message about a connection, without secrets."""
 
     def on_error(self, error: KafkaError) -> None:
-        """Take what librdkafka tells ``error_cb``."""
-        said = self._settings.scrub(error.str())
-        _log.debug("Kafka client: %s (%s)", said, error.name())
+        """Handle an error from ``error_cb``."""
+        reported = self._settings.scrub(error.str())
+        _log.debug("Kafka client: %s (%s)", reported, error.name())
         if error.fatal() and self._renews and error.code() in RENEWABLE:
-            self.spent = said
+            self.spent = reported
         elif error.fatal():
             self.give_up(error)
         elif is_refusal(error):
-            self.last_word = said
+            self.last_word = reported
             self._refuse(str(translated(error, "connecting", self._settings)))
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.closed += 1
         else:
-            self.last_word = said
+            self.last_word = reported
 
     def give_up(self, error: KafkaError) -> None:
-        """Take a fatal error: from ``error_cb``, or a consumer's message, which does not say its cause but in words."""
-        said = self._settings.scrub(error.str())
-        why = f"; {_SAME_NAME}" if "fenced" in said else ""
-        self._broken = f"the Kafka client is broken for good: {said} ({error.name()}){why}"
+        """Handle a fatal error from ``error_cb`` or from a consumer's message, whose cause is only in its text."""
+        reported = self._settings.scrub(error.str())
+        why = f"; {_SAME_NAME}" if "fenced" in reported else ""
+        self._broken = f"the Kafka client failed for good: {reported} ({error.name()}){why}"
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing was heard of any broker, neither an answer nor a reason why there is none."""
+        """Whether no broker has answered and no error says why."""
         return not (self._worked or self.last_word or self._broken)
 
     def worked(self) -> None:
-        """Note that the broker answered."""
+        """Note that a broker answered."""
         self._worked = True
         self._refused_at_s = None
 
     def check(self) -> None:
-        """Return if the client is usable.
+        """Return if the client can be used.
 
         Raises:
             BrokerError: it is broken for good.

@@ -1,17 +1,16 @@
 """The Kafka ``GroupReader``."""
 
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from driftline.broker.guard import ClientGuard
-from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, StillThere, start_offset
-from driftline.broker.kafka.deadline import Deadline
+from driftline.broker.clients import ClientGuard, start_offset
+from driftline.broker.kafka.consumer import Inbox, Lookup, StillThere, about_partition
+from driftline.broker.kafka.deadline import SLICE_S, Deadline, close_within
 from driftline.broker.kafka.errors import Faults
-from driftline.broker.kafka.ownership import Ownership
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.kafka.standstill import Standstill
 from driftline.broker.port import Assigned, EndReached, Record, Revoked, Start
@@ -20,16 +19,16 @@ from driftline.errors import BrokerUnreachable, TopicMissing
 _log = logging.getLogger(__name__)
 
 _LOOKUP_S, _LONGEST_S = 0.5, 4.0
-"""Longest look-up between two polls, at first and at last; it is repeated until it succeeds, each time for longer: a
-busy Kafka may take longer than the first one."""
+"""Shortest and longest look-up between two polls. It is repeated until it succeeds, each time for longer: a busy Kafka
+may need more than the shortest."""
 
 
 class KafkaGroupReader:
-    """A member of a consumer group, by the protocol that suits the brokers or was asked for.
+    """A member of a consumer group, with the configured protocol or the one that suits the brokers.
 
-    Which protocol suits is asked between polls, so the group is joined by the first poll that finds a broker.
-    librdkafka calls back about assignments from inside ``poll``, on the owner's thread, and may hand out a record in
-    the same call: changes are returned first, the record is held until then.
+    The brokers are asked between polls, so the first poll that reaches a broker joins the group. librdkafka calls back
+    about assignments inside ``poll``, on the owner's thread, and may return a record from the same call: changes are
+    returned first, and the record is held until then.
     """
 
     def __init__(self, settings: KafkaSettings, topic: str, group: str, member: str, start: Start) -> None:
@@ -82,7 +81,7 @@ class KafkaGroupReader:
         if client is None or partition not in ownership.owned:
             return
         ownership.drop(partition)
-        # Not librdkafka's own seek: that knows nothing of a partition whose position was lost.
+        # Not librdkafka's own seek: it does not work on a partition whose position was lost.
         client.incremental_unassign(ownership.named([partition]))
         client.incremental_assign([TopicPartition(ownership.topic, partition, offset)])
         client.pause(ownership.named({partition} & ownership.paused))
@@ -95,7 +94,7 @@ class KafkaGroupReader:
             self._lookup.close()
 
     def _join(self) -> Consumer | None:
-        """Join the group; None while no broker says by which protocol."""
+        """Join the group; None while no broker answers which protocol to use."""
         try:
             protocol = self._lookup.protocol(self._lookup_s)
         except BrokerUnreachable:
@@ -114,14 +113,14 @@ class KafkaGroupReader:
         return client
 
     def _leave(self) -> None:
-        # Closing alone does not tell the group if this member owns nothing, and the others would wait for a ghost.
+        # If this member owns nothing, closing alone does not tell the group, and the others would wait for it.
         if self._client is not None:
-            with suppress(KafkaException):  # of a client that is broken for good, which its owner knows
+            with suppress(KafkaException):  # of a client that is broken for good: its owner got that error
                 self._client.unsubscribe()
             self._client.close()
 
     def _next(self, client: Consumer, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
-        due = self._inbox.due()  # of the record before: nothing can have been taken away since
+        due = self._inbox.due()  # of the last record: no partition can have been revoked since
         if due is not None:
             return due
         ownership = self._ownership
@@ -148,7 +147,7 @@ class KafkaGroupReader:
         return found
 
     def _check_reading(self, client: Consumer) -> None:
-        """Read on where the reading of a partition has stood still although there is more."""
+        """Read on the partitions that stand still although there is more to read."""
         ownership = self._ownership
         read = {(ownership.topic, partition) for partition in ownership.owned - ownership.paused}
         for stuck in self._stand_still.found(read):
@@ -159,17 +158,17 @@ class KafkaGroupReader:
         client.pause(self._ownership.named({there.place.partition} & self._ownership.paused))
 
     def _check_topic(self) -> None:
-        """Ask now and then whether the topic is there: with the newer protocol librdkafka does not say so."""
+        """Ask from time to time whether the topic exists: with the consumer protocol librdkafka does not report it."""
         if self._idle.passed():
             self._idle = Deadline(self._settings.idle_check_s)
             if self._lookup.missing([self._ownership.topic]):
-                raise TopicMissing(f"topic {self._ownership.topic} does not exist, or no longer")
+                raise TopicMissing(f"topic {self._ownership.topic} does not exist, or was deleted")
 
     def _place(self, client: Consumer) -> None:
-        """Begin to read the partitions that were given, at offsets looked up now, and say so.
+        """Begin to read the newly assigned partitions, at offsets looked up now, and report the assignment.
 
-        Not inside the callback, where a broker that is away would leave no way to try again. And with explicit offsets:
-        librdkafka resolves "end" by a fetch some time later, and what is appended until then would never be read.
+        Not inside the callback: it could not try again when the broker is away. And with explicit offsets: librdkafka
+        resolves "end" by a later fetch, and records appended until then would never be read.
         """
         topic, given = self._ownership.topic, self._ownership.given
         if not given:
@@ -186,3 +185,79 @@ class KafkaGroupReader:
             self._inbox.begin(topic, partition, bounds[partition].end)
             self._stand_still.at(topic, partition, offset)
         self._ownership.place()
+
+
+class Ownership:
+    """The partitions that a member owns, changes that were not returned yet, and records that wait behind them.
+
+    Separate from the reader: a client refers to this object, and this object to no client. The garbage collector would
+    destroy a client in a reference cycle at any moment and on any thread.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.given: set[int] = set()
+        """Assigned by the group, but not placed yet: the caller does not know them."""
+        self.owned: set[int] = set()
+        self.paused: set[int] = set()
+        self.changes: deque[Assigned | Revoked] = deque()
+        self._held: deque[Message] = deque()
+
+    def place(self) -> None:
+        """Own the assigned partitions."""
+        self.changes.append(Assigned(tuple(sorted(self.given))))
+        self.owned |= self.given
+        self.given = set()
+
+    def hold(self, message: Message) -> None:
+        """Keep a message until earlier changes are returned; drop it if its partition is not owned."""
+        if self._concerns_us(message):
+            self._held.append(message)
+
+    def deliverable(self) -> bool:
+        """Whether ``take`` would return a message."""
+        return any(each.partition() not in self.paused for each in self._held)
+
+    def take(self) -> Message | None:
+        """Remove and return the first held message whose partition is not paused."""
+        for message in self._held:
+            if message.partition() not in self.paused:
+                self._held.remove(message)
+                return message
+        return None
+
+    def drop(self, partition: int) -> None:
+        """Drop the held messages of a partition that is read from another position now."""
+        self._held = deque(each for each in self._held if each.partition() != partition)
+
+    def named(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        """Return partitions in librdkafka's form."""
+        return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
+
+    def on_assign(self, client: Consumer, given: list[TopicPartition]) -> None:
+        """Note newly assigned partitions; called inside ``Consumer.poll``."""
+        # Assigning none acknowledges the assignment; otherwise librdkafka would start to read all of them.
+        client.incremental_assign([])
+        self.given.update(each.partition for each in given)
+
+    def on_revoke(self, client: Consumer, taken: list[TopicPartition]) -> None:
+        """Give up revoked partitions; called inside ``Consumer.poll``."""
+        self._give_up(client, taken, lost=False)
+
+    def on_lost(self, client: Consumer, taken: list[TopicPartition]) -> None:
+        """Give up partitions that another member may already own; called inside ``Consumer.poll``."""
+        self._give_up(client, taken, lost=True)
+
+    def _give_up(self, client: Consumer, taken: list[TopicPartition], *, lost: bool) -> None:
+        partitions = self.owned.intersection(each.partition for each in taken)
+        client.incremental_unassign(self.named(partitions))
+        self.given.difference_update(each.partition for each in taken)
+        self.owned -= partitions
+        self.paused -= partitions
+        # At once: the partition may come back before the next poll, with another position.
+        self._held = deque(each for each in self._held if self._concerns_us(each))
+        if partitions:
+            self.changes.append(Revoked(tuple(sorted(partitions)), lost=lost))
+
+    def _concerns_us(self, message: Message) -> bool:
+        return message.partition() in self.owned or not about_partition(message)

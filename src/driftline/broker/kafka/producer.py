@@ -7,31 +7,24 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
-from driftline.broker.callbacks import Callbacks
-from driftline.broker.guard import ClientGuard
-from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.deadline import Deadline
-from driftline.broker.kafka.errors import Faults, translated, undelivered
-from driftline.broker.kafka.rights import Right
+from driftline.broker.clients import Callbacks, ClientGuard, check_payload
+from driftline.broker.kafka.deadline import SLICE_S, Deadline, close_within
+from driftline.broker.kafka.errors import Faults, Right, translated, undelivered
 from driftline.broker.kafka.settings import KafkaSettings
-from driftline.broker.payload import check_payload
 from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
 
 _log = logging.getLogger(__name__)
 
-_SLICE_S = 0.1
-"""Longest time inside librdkafka at once, so that Ctrl-C gets through."""
-
 
 class KafkaProducer:
-    """Writes with idempotence. May be shared by threads; callbacks are served on whichever of them is in a method.
+    """Writes with idempotence. Threads may share it; callbacks run on a thread that calls one of its methods.
 
-    A record that fails leaves a gap, never a change of order: those behind it are written all the same.
+    A record that fails leaves a gap, never a change of order: the records behind it are still written.
 
-    A client that gives records up which may have arrived in part has lost count, and writes nothing any more. That
-    happens when too few replicas are in sync for longer than the delivery time-out. Then what is on its way fails, and
-    a new client goes on.
+    When too few replicas are in sync for longer than the delivery time-out, librdkafka gives up records that may have
+    arrived in part; it has then lost count of its sequence and refuses to write. A new client takes its place, and the
+    records on their way fail.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -61,14 +54,14 @@ class KafkaProducer:
             self._faults.check()
             self._renew()
             try:
-                # librdkafka copies an array of uint8 itself; the stub knows only bytes.
+                # librdkafka copies an array of uint8 itself; the type stub knows only bytes.
                 self._client.produce(topic, value, key, partition, report)  # type: ignore[arg-type]
                 break
             except BufferError:
                 if deadline.passed():
                     raise self._full(topic, partition) from None
-                # Back-pressure: wait for a delivery to make room, never drop.
-                self._poll(_SLICE_S)
+                # Back-pressure: wait until a delivery makes room, never drop a record.
+                self._poll(SLICE_S)
             except KafkaException as error:
                 if self._is_spent():
                     continue
@@ -83,7 +76,7 @@ class KafkaProducer:
         self._renew()
         deadline = Deadline(timeout_s)
         while True:
-            served = self._poll(deadline.left_s(at_most=_SLICE_S))
+            served = self._poll(deadline.left_s(at_most=SLICE_S))
             if served or deadline.passed():
                 return served
 
@@ -98,7 +91,7 @@ class KafkaProducer:
             return 0
         undelivered_records = self._flush(timeout_s)
         if undelivered_records:
-            # What is left fails now, with its callback, instead of never.
+            # The rest fails now, with its callbacks, instead of never.
             self._client.purge()
             self._poll(0.0)
         close_within(self._client.close, self._settings.close_timeout_s, "a Kafka producer")
@@ -108,28 +101,30 @@ class KafkaProducer:
         return Client({**self._settings.producer(), "error_cb": self._faults.on_error})
 
     def _is_spent(self) -> bool:
-        """Whether the client has lost count; serves what it has to say of that."""
+        """Whether the client has lost count of its sequence; lets it call back first."""
         self._serve(self._client, 0.0)
         return bool(self._faults.spent)
 
     def _serve(self, client: Client, timeout_s: float) -> None:
-        """Let a client call back; one that has lost count says so here as well."""
+        """Let a client call back; it may also report here that it has lost count."""
         try:
             client.poll(timeout_s)
         except KafkaException as error:
             self._faults.on_error(error.args[0])
 
     def _renew(self) -> None:
-        """Go on with a new client if this one has lost count; what is on its way fails, for its fate is not known."""
+        """Replace a client that has lost count; records on their way fail, because their fate is unknown."""
         with self._renewing:
             if not self._faults.spent:
                 return
-            _log.warning("a Kafka producer begins anew, and what was on its way is sent again: %s", self._faults.spent)
+            _log.warning(
+                "a Kafka producer is replaced, and the records on their way are sent again: %s", self._faults.spent
+            )
             old, self._client = self._client, self._new_client()
             old.purge()
             self._serve(old, 0.0)
             close_within(old.close, self._settings.close_timeout_s, "a Kafka producer")
-            self._faults.spent = ""  # last: the old client may have said it again
+            self._faults.spent = ""  # last: the old client may have reported it again
         self._callbacks.serve()
 
     def _poll(self, timeout_s: float) -> int:
@@ -140,7 +135,7 @@ class KafkaProducer:
         deadline = Deadline(timeout_s)
         while True:
             try:
-                self._client.flush(deadline.left_s(at_most=_SLICE_S))
+                self._client.flush(deadline.left_s(at_most=SLICE_S))
             except KafkaException as error:
                 self._faults.on_error(error.args[0])
             self._callbacks.serve()

@@ -1,4 +1,4 @@
-"""Checks and masks the librdkafka properties that a user passes through."""
+"""Checks and masks the librdkafka properties that a user passes."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -8,15 +8,15 @@ from confluent_kafka import KafkaException, Producer
 MASK = "***"
 _SECRET = ("password", "secret", "token", "credential", "sasl.jaas", "oauthbearer", ".pem")
 
-# Set by driftline alone: what to use instead, or why not at all.
+# Only driftline sets these: what to use instead, or why never.
 _OURS = {
     "bootstrap.servers": "give the addresses as bootstrap servers",
     "metadata.broker.list": "give the addresses as bootstrap servers",
-    "group.id": "driftline names its own groups",
-    "group.instance.id": "members are known by their own names",
+    "group.id": "driftline names its groups itself",
+    "group.instance.id": "driftline names the members of its groups itself",
     "group.protocol": "choose it with --group-protocol (kafka.group_protocol)",
-    "group.remote.assignor": "the brokers choose how they share out partitions",
-    "partition.assignment.strategy": "partitions are shared out by the cooperative-sticky assignor, or by the brokers",
+    "group.remote.assignor": "the brokers choose how to assign partitions",
+    "partition.assignment.strategy": "the cooperative-sticky assignor or the brokers assign partitions",
     "session.timeout.ms": "set the session time-out in driftline's own configuration",
     "heartbeat.interval.ms": "it follows from the session time-out",
     "max.poll.interval.ms": "set the poll interval in driftline's own configuration",
@@ -26,21 +26,21 @@ _OURS = {
     "transactional.id": "driftline uses no transactions",
 }
 
-# A value that contradicts ours is refused; the same one said twice is not.
+# A value other than ours is refused; ours may be repeated.
 _FIXED = {
     "enable.idempotence": ({"true"}, "without it a retry could write a record twice or out of order"),
     "acks": ({"all", "-1"}, "a record counts only when every in-sync replica has it"),
     "request.required.acks": ({"all", "-1"}, "a record counts only when every in-sync replica has it"),
     "max.in.flight": (set("12345"), "idempotence allows at most 5"),
     "max.in.flight.requests.per.connection": (set("12345"), "idempotence allows at most 5"),
-    "enable.auto.commit": ({"false"}, "positions follow from the log's own state, not from committed offsets"),
-    "enable.auto.offset.store": ({"false"}, "positions follow from the log's own state, not from committed offsets"),
-    "auto.offset.reset": ({"error"}, "a position that is lost must be loud, never a silent jump"),
-    "enable.partition.eof": ({"true"}, "readers need to know when they stand at the end"),
+    "enable.auto.commit": ({"false"}, "reading positions come from the log, not from committed offsets"),
+    "enable.auto.offset.store": ({"false"}, "reading positions come from the log, not from committed offsets"),
+    "auto.offset.reset": ({"error"}, "a lost position must be an error, never a silent jump"),
+    "enable.partition.eof": ({"true"}, "readers need to know when they reach the end"),
     "allow.auto.create.topics": ({"false"}, "a misspelled name must not become a topic"),
 }
 
-# For near names only: librdkafka knows which names exist but does not list them.
+# For suggestions only: librdkafka knows which names exist but does not list them.
 _COMMON = (
     "security.protocol",
     "ssl.ca.location",
@@ -100,30 +100,32 @@ def masked(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def scrubbed(text: str, properties: Mapping[str, str]) -> str:
-    """Return ``text`` without any secret value that a library may have quoted in it."""
+    """Return ``text`` without the secret values that a library may have quoted in it."""
     secrets = [value for name, value in properties.items() if is_secret(name) and value]
-    # The longest first, so that a secret that contains another one leaves no rest.
+    # The longest first: a secret that contains another one must leave no rest.
     for value in sorted(secrets, key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
 
 
 def property_problems(properties: Mapping[str, str]) -> list[str]:
-    """Everything that is wrong with the properties, in words, and nothing that is secret."""
+    """Return everything that is wrong with the properties, without secrets."""
     problems = [problem for name, value in properties.items() for problem in _problems_of(name, value)]
     if not problems:
-        # One by one they are fine; together they may still lack a part, or name a file that is not there.
+        # Each is valid; together they may still lack a part, or name a file that does not exist.
         whole = _no_mechanism(properties) or _refusal(properties)
         problems += [f"Kafka properties: {whole}"] if whole else []
     return [scrubbed(problem, properties) for problem in problems]
 
 
 def _no_mechanism(properties: Mapping[str, str]) -> str:
-    """Say that a login lacks its mechanism; librdkafka takes Kerberos then, and says that it was built without."""
+    """Return the problem of a login without a mechanism: librdkafka would try Kerberos, which its build lacks."""
     is_login = properties.get("security.protocol", "").upper().startswith("SASL")
     if not is_login or any(name in properties for name in ("sasl.mechanism", "sasl.mechanisms")):
         return ""
-    return "a login needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, as the broker takes it"
+    return (
+        "a login needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, whichever the broker accepts"
+    )
 
 
 def _problems_of(name: str, value: object) -> Iterable[str]:
@@ -153,7 +155,7 @@ def _unknown_or_invalid(name: str, value: str) -> Iterable[str]:
 
 
 def _refusal(properties: Mapping[str, str]) -> str | None:
-    """What librdkafka says against these properties; no address is given, so it connects to nothing."""
+    """Return librdkafka's error for these properties, if any; without an address it connects to nothing."""
     try:
         Producer({**properties, "log_level": 0}).close()
     except KafkaException as error:

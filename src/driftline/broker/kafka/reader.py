@@ -2,12 +2,10 @@
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from driftline.broker.guard import ClientGuard
-from driftline.broker.kafka.closing import close_within
-from driftline.broker.kafka.consumer import SLICE_S, Inbox, Lookup, StillThere, about_partition, start_offset
-from driftline.broker.kafka.deadline import Deadline
-from driftline.broker.kafka.errors import Faults, translated
-from driftline.broker.kafka.rights import Right
+from driftline.broker.clients import ClientGuard, start_offset
+from driftline.broker.kafka.consumer import Inbox, Lookup, StillThere, about_partition
+from driftline.broker.kafka.deadline import SLICE_S, Deadline, close_within
+from driftline.broker.kafka.errors import Faults, Right, translated
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.kafka.standstill import Standstill
 from driftline.broker.port import EndReached, Position, PositionLost, Record
@@ -15,7 +13,7 @@ from driftline.errors import BrokerError, TopicMissing
 
 
 class KafkaReader:
-    """Reads named partitions; partitions are added and taken away one by one, so the others are not disturbed."""
+    """Reads named partitions. Partitions are added and removed one by one, without disturbing the others."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -86,7 +84,7 @@ class KafkaReader:
             return None
         self._idle = Deadline(self._settings.idle_check_s)
         partition = (message.topic() or "", message.partition() or 0)
-        # What was fetched before a partition was stopped may still come out of the local queue.
+        # Records fetched before a partition was stopped may still come out of the local queue.
         if about_partition(message) and partition not in self._reading:
             return None
         try:
@@ -105,7 +103,7 @@ class KafkaReader:
         return found
 
     def _check_topics(self) -> None:
-        """Ask now and then whether the topics still exist: librdkafka says nothing when one is deleted."""
+        """Ask from time to time whether the topics still exist: librdkafka does not report a deleted one."""
         if not self._idle.passed():
             return
         missing = self._lookup.missing({topic for topic, _ in self._reading})
@@ -113,4 +111,4 @@ class KafkaReader:
         for topic, partition in [each for each in self._reading if each[0] in missing]:
             self.stop(topic, partition)
         if missing:
-            raise TopicMissing(f"topic {', '.join(missing)} does not exist any longer")
+            raise TopicMissing(f"topic {', '.join(missing)} does not exist any more")

@@ -1,4 +1,4 @@
-"""What `driftline doctor` asks a cluster: its nodes, its limits, and what this client may do. Changes nothing."""
+"""The questions of `driftline doctor` to a cluster: nodes, limits, and rights of this client. Changes nothing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,8 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from driftline.broker.kafka.errors import FORBIDDEN, Faults, translated
-from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.errors import FORBIDDEN, Faults, Right, translated
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import TopicSpec
 from driftline.errors import BrokerError
@@ -27,7 +26,7 @@ _SLACK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a node says that it can be reached."""
+    """The address that a node advertises."""
 
     node: int
     host: str
@@ -57,7 +56,7 @@ class KafkaSurvey:
         return f"librdkafka {confluent_kafka.libversion()[0]}, confluent-kafka {confluent_kafka.version()[0]}"
 
     def addresses(self) -> list[Address]:
-        """Return where the nodes say that they are, by number.
+        """Return the addresses that the nodes advertise, ordered by node id.
 
         Raises:
             BrokerError: the cluster does not answer.
@@ -82,21 +81,21 @@ class KafkaSurvey:
         return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
     def topic_operations(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Return what this client may do with each topic that exists; nothing with one that it may not see."""
+        """Return the operations that this client may do on each existing topic; none on one that it may not see."""
         futures = self._client.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=self._timeout_s
         )
         return self._operations(futures)
 
     def group_operations(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Return what this client may do with each consumer group, whether it exists or not."""
+        """Return the operations that this client may do on each consumer group, existing or not."""
         futures = self._client.describe_consumer_groups(
             list(names), include_authorized_operations=True, request_timeout=self._timeout_s
         )
         return self._operations(futures)
 
     def creation_problems(self, specs: Iterable[TopicSpec]) -> dict[str, str]:
-        """Return why topics that do not exist could not be made by this client; Kafka checks and makes nothing."""
+        """Return why this client could not create missing topics; Kafka only checks and creates nothing."""
         new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]
         if not new:
             return {}
@@ -128,5 +127,5 @@ class KafkaSurvey:
 
 
 def _as_named(operation: str) -> str:
-    """Return ``DESCRIBE_CONFIGS`` as access rules name it, ``DescribeConfigs``."""
+    """Return the name of an operation in access rules: ``DescribeConfigs`` for ``DESCRIBE_CONFIGS``."""
     return "".join(part.capitalize() for part in operation.split("_"))

@@ -1,8 +1,13 @@
-"""A broker in this process's memory: for tests, the simulation, and whoever wants to try without Kafka.
+"""The seam to Kafka, implemented in this process's memory: for tests, the simulator, and a first try without Kafka.
 
-It behaves as Kafka does where driftline depends on it, and ``tests/contract`` proves that on both. It is
-deterministic: what one thread does to it with a ``ManualClock`` always gives the same log. It is as large as what is
-written to it, and it is gone with the process.
+``MemoryBroker()`` makes clients; its own methods cause faults (failed sends, a broker that goes away, an expired group
+member, trimmed and compacted partitions). ``MemoryLog`` is the plain log without clients.
+
+It behaves as Kafka does where driftline depends on it, and ``tests/contract`` checks that on both. It is deterministic:
+one thread with a ``ManualClock`` always gives the same log. Its records take as much memory as was written and end with
+the process.
+
+Imports ``broker.port``, ``broker.clients``, ``clock`` and ``errors``. Never here: files, sockets, or knowledge of runs.
 """
 
 import time
@@ -19,13 +24,13 @@ __all__ = ["MemoryBroker", "MemoryLog"]
 
 
 class MemoryBroker:
-    """Implements ``Broker``; the methods below those of the protocol are hooks for tests.
+    """Implements ``Broker``, and causes faults on request. Documented as ``driftline.testing.MemoryBroker``.
 
     Args:
-        clock: gives the append times; the machine's by default.
-        epoch_ms: append time at the moment the broker was made, milliseconds since the epoch; now by default, and 0 if
-            a clock is given, so that nothing depends on when a test runs.
-        delivery_timeout_s: after how many seconds of ``clock`` a queued record fails, and how long ``send`` waits for
+        clock: source of the append times; by default the system's.
+        epoch_ms: append time at the moment the broker is made, in milliseconds since the epoch. Default: now, or 0 if
+            ``clock`` is given, so that a test does not depend on when it runs.
+        delivery_timeout_s: seconds of ``clock`` after which a queued record fails, and longest wait of ``send`` for
             room in the queue.
         queue_bytes: bound of each producer's queue.
     """
@@ -69,17 +74,17 @@ class MemoryBroker:
         return self._core.log
 
     def fail_next_sends(self, n: int, *, landed: bool) -> None:
-        """Report the next ``n`` records as failed, although they are in the log if ``landed``."""
+        """Report the next ``n`` records as failed; with ``landed`` they are in the log all the same."""
         with self._core.changed:
             self._core.sends_to_fail.extend([landed] * n)
 
     def go_away(self) -> None:
-        """Answer nobody until ``come_back``: readers see nothing, producers queue, everything else is refused."""
+        """Stop answering until ``come_back``: readers get nothing, producers queue, every other call fails."""
         with self._core.changed:
             self._core.away = True
 
     def come_back(self) -> None:
-        """Answer again; what producers queued is appended, in the order in which they were made."""
+        """Answer again; appends what producers queued, in the order in which the producers were made."""
         with self._core.changed:
             self._core.away = False
             for drain in self._core.on_return:
@@ -87,7 +92,7 @@ class MemoryBroker:
             self._core.changed.notify_all()
 
     def expire_member(self, topic: str, group: str, member: str) -> None:
-        """Throw a member out of its group, as a session time-out does; it loses its partitions and joins again."""
+        """Remove a member from its group, as a session time-out does; it loses its partitions and joins again."""
         with self._core.changed:
             joined = self._core.groups.get((group, topic))
             if joined is not None:
@@ -95,7 +100,7 @@ class MemoryBroker:
             self._core.changed.notify_all()
 
     def trim(self, topic: str, partition: int, offset: int) -> None:
-        """Delete what stands before ``offset``, as retention does."""
+        """Delete the records before ``offset``, as retention does."""
         with self._core.changed:
             self._core.log.trim(topic, partition, offset)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from driftline.broker.guard import ClientGuard
+from driftline.broker.clients import ClientGuard, check_partitions
 from driftline.broker.memory.core import Core
 from driftline.broker.port import Bounds, TopicSpec
 from driftline.broker.topics import MAX_TOPIC_CHARS
@@ -28,7 +28,7 @@ class MemoryAdmin:
         return existing if names is None else {name: existing[name] for name in names if name in existing}
 
     def configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """See ``Admin.configs``; what a topic was made with, no more: nothing here acts on settings."""
+        """See ``Admin.configs``; only the settings that a topic was made with: this broker does not act on any."""
         self._guard.check()
         with self._core.changed:
             self._core.reach()
@@ -84,8 +84,7 @@ class MemoryAdmin:
 
 def _check(spec: TopicSpec, found: int) -> None:
     if len(spec.name) > MAX_TOPIC_CHARS or spec.name in {".", ".."} or not _LEGAL_TOPIC.fullmatch(spec.name):
-        raise BrokerError(f"topic {spec.name!r} was refused: the name is not legal in Kafka")
+        raise BrokerError(f"topic {spec.name!r} was refused: Kafka does not allow this name")
     if spec.partitions < 1:
-        raise BrokerError(f"topic {spec.name!r} was refused: it cannot have {spec.partitions} partitions")
-    if found != spec.partitions:
-        raise BrokerError(f"topic {spec.name} exists with {found} partitions, not {spec.partitions}")
+        raise BrokerError(f"topic {spec.name!r} was refused: it has {spec.partitions} partitions, give 1 or more")
+    check_partitions(spec, found)

@@ -1,12 +1,13 @@
-"""What the clients of one in-memory broker share: the log, the groups, one lock, and the faults a test asked for."""
+"""State that the clients of one in-memory broker share: the log, the groups, one lock, and requested faults."""
 
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from driftline.broker.clients import start_offset
 from driftline.broker.memory.log import MemoryLog
-from driftline.broker.port import Position, Start, Tail
+from driftline.broker.port import Position
 from driftline.clock import Clock
 from driftline.errors import BrokerUnreachable
 
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 class Core:
-    """State behind one lock; ``changed`` is notified whenever a waiting client may have something to do."""
+    """State behind one lock; ``changed`` is notified when a waiting client may have something to do."""
 
     def __init__(self, clock: Clock, epoch_ms: int, delivery_timeout_s: float, queue_bytes: int) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -28,27 +29,27 @@ class Core:
         self.queue_bytes = queue_bytes
         self.away = False
         self.sends_to_fail: list[bool] = []
-        """One entry for each send to fail: whether its record lands all the same."""
+        """One entry for each send that shall fail: whether its record is appended all the same."""
         self.on_return: list[Callable[[], None]] = []
-        """What producers do, in the order in which they were made, when the broker comes back."""
+        """Called when the broker comes back, one for each producer, in the order in which they were made."""
         self._epoch_ms = epoch_ms
         self._start_s = clock.now_s()
 
     def now_ms(self) -> int:
-        """Append time, in milliseconds since the epoch."""
+        """Return the append time, in milliseconds since the epoch."""
         return self._epoch_ms + round((self.clock.now_s() - self._start_s) * 1000)
 
     def reach(self) -> None:
-        """Return if the broker is there.
+        """Return if the broker answers.
 
         Raises:
-            BrokerUnreachable: a test sent it away.
+            BrokerUnreachable: it went away, see ``MemoryBroker.go_away``.
         """
         if self.away:
-            raise BrokerUnreachable("nobody answers at memory: the in-memory broker was sent away")
+            raise BrokerUnreachable("the in-memory broker does not answer: go_away was called, come_back was not")
 
     def wait_for(self, attempt: Callable[[], T], timeout_s: float) -> T:
-        """Repeat ``attempt`` under the lock whenever something changed, until it returns something or time is up."""
+        """Repeat ``attempt`` under the lock after every change, until it returns something or the time is over."""
         deadline_s = time.monotonic() + timeout_s
         with self.changed:
             while (found := attempt()) is None:
@@ -59,18 +60,9 @@ class Core:
             return found
 
     def resolve(self, topic: str, partition: int, position: Position) -> int:
-        """Offset that a position stands for now.
+        """Return the offset that a position means now.
 
         Raises:
             TopicMissing: no such topic or partition.
         """
-        bounds = self.log.bounds(topic, partition)
-        match position:
-            case Start.BEGINNING:
-                return bounds.begin
-            case Start.END:
-                return bounds.end
-            case Tail(records):
-                return max(bounds.begin, bounds.end - records)
-            case offset:
-                return offset
+        return start_offset(position, self.log.bounds(topic, partition))

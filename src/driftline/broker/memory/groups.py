@@ -1,7 +1,7 @@
-"""Consumer groups: who owns which partition. No threads, no clock.
+"""Consumer groups: which member owns which partition. No threads, no time.
 
-Deterministic and cooperative: partition p belongs to member p mod n of the members sorted by name, and changes hands
-only after the old owner was told, or at once when that owner is expired.
+Deterministic and cooperative: partition p belongs to member p mod n of the members sorted by name. It gets its new
+owner only after the old one was told, or at once when the old one expires.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False)
 class Member:
-    """One member of a group; ``owned`` is what it was told, ``target`` what it shall have."""
+    """One member of a group; ``owned`` are the partitions it was told of, ``target`` those it shall get."""
 
     name: str
     serial: int
@@ -27,7 +27,7 @@ class Group:
         self._joins = 0
 
     def join(self, name: str) -> Member:
-        """Add a member; a name may be used twice, as a client id may."""
+        """Add a member; two members may have one name, as two clients may have one id."""
         self._joins += 1
         member = Member(name, self._joins)
         self._members.append(member)
@@ -35,26 +35,26 @@ class Group:
         return member
 
     def leave(self, member: Member) -> None:
-        """Remove a member and free what it owned; one that is gone already is fine."""
+        """Remove a member and free its partitions; does nothing if it has left already."""
         if member in self._members:
             self._members.remove(member)
             member.owned.clear()
             self._rebalance()
 
     def expire(self, name: str) -> None:
-        """Take everything from the members of this name at once; they come back when they poll next."""
+        """Remove the members of this name and take their partitions at once; they join again at their next poll."""
         for member in [member for member in self._members if member.name == name]:
             member.lost |= member.owned
             self.leave(member)
 
     def resize(self, partitions: int) -> None:
-        """Share out another number of partitions, after the topic was deleted and created anew."""
+        """Change the number of partitions, after the topic was deleted and created again."""
         if partitions != self._partitions:
             self._partitions = partitions
             self._rebalance()
 
     def revoked(self, member: Member) -> tuple[tuple[int, ...], bool] | None:
-        """Take away what the member shall no longer have: the partitions, and whether it lost them without asking."""
+        """Revoke the partitions that a member shall not keep; return them, and whether they were lost at once."""
         if member.lost:
             lost = tuple(sorted(member.lost))
             member.lost.clear()
@@ -64,7 +64,7 @@ class Group:
         return (given_up, False) if given_up else None
 
     def assigned(self, member: Member) -> tuple[int, ...]:
-        """Give the member what it shall have and nobody owns any more; joins it again if it was expired."""
+        """Assign the free partitions that a member shall get; an expired member joins again first."""
         if member not in self._members:
             self._members.append(member)
             self._rebalance()

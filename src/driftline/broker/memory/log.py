@@ -1,13 +1,14 @@
-"""The plain log: topics, partitions, records. No threads, no clock, no clients.
+"""The plain log: topics, partitions, records. No threads, no time, no clients.
 
-The seeded simulation drives it as it is; ``MemoryBroker`` puts locks and clients around it. It holds everything in
-memory until it is trimmed or compacted: it is as large as what is appended to it.
+The simulator uses it directly; ``MemoryBroker`` puts locks and clients around it. It keeps every record in memory until
+the partition is trimmed or compacted.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping
 from operator import attrgetter
 
+from driftline.broker.clients import check_partitions
 from driftline.broker.port import Bounds, PositionLost, Record, TopicSpec
 from driftline.errors import BrokerError, TopicMissing
 
@@ -37,7 +38,7 @@ class MemoryLog:
         self._configs: dict[str, Mapping[str, str]] = {}
 
     def topics(self) -> Mapping[str, int]:
-        """Name to number of partitions."""
+        """Return the number of partitions of each topic."""
         return {name: len(partitions) for name, partitions in self._topics.items()}
 
     def create(self, spec: TopicSpec) -> None:
@@ -50,8 +51,8 @@ class MemoryLog:
         if existing is None:
             self._topics[spec.name] = [_Partition() for _ in range(spec.partitions)]
             self._configs[spec.name] = spec.config
-        elif len(existing) != spec.partitions:
-            raise BrokerError(f"topic {spec.name} exists with {len(existing)} partitions, not {spec.partitions}")
+        else:
+            check_partitions(spec, len(existing))
 
     def config(self, name: str) -> Mapping[str, str]:
         """Return the settings that a topic was made with.
@@ -64,7 +65,7 @@ class MemoryLog:
         return self._configs[name]
 
     def delete(self, name: str) -> None:
-        """Forget a topic; one that is not there is fine."""
+        """Delete a topic; does nothing if it does not exist."""
         self._topics.pop(name, None)
 
     def append(
@@ -82,7 +83,7 @@ class MemoryLog:
         return offset
 
     def read(self, topic: str, partition: int, offset: int) -> Record | None:
-        """Return the first record at or behind ``offset``, or None if there is none yet.
+        """Return the first record at or after ``offset``, or None if there is none yet.
 
         Raises:
             TopicMissing: no such topic or partition.
@@ -95,7 +96,7 @@ class MemoryLog:
         return log.records[index] if index < len(log.records) else None
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        """Offsets of a partition.
+        """Return the offsets of a partition.
 
         Raises:
             TopicMissing: no such topic or partition.
@@ -136,5 +137,5 @@ class MemoryLog:
         if partitions is None:
             raise TopicMissing(f"topic {topic} does not exist")
         if not 0 <= partition < len(partitions):
-            raise TopicMissing(f"topic {topic} has {len(partitions)} partitions, so no partition {partition}")
+            raise TopicMissing(f"topic {topic} has {len(partitions)} partitions, and no partition {partition}")
         return partitions[partition]

@@ -1,14 +1,12 @@
-"""The in-memory ``Producer``: its local queue, and the moments at which its callbacks are served."""
+"""The in-memory ``Producer``: its local queue, and when its callbacks are called."""
 
 import time
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from driftline.broker.callbacks import Callbacks
-from driftline.broker.guard import ClientGuard
+from driftline.broker.clients import Callbacks, ClientGuard, check_payload
 from driftline.broker.memory.core import Core
-from driftline.broker.payload import check_payload
 from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
 
@@ -107,7 +105,7 @@ class MemoryProducer:
         return True if self._callbacks else None
 
     def _drain(self) -> None:
-        """Append what waits, or fail what waited too long; called under the lock."""
+        """Append waiting records, or fail those that waited too long; called under the lock."""
         now_s = self._core.clock.now_s()
         while self._queue:
             if self._queue[0].deadline_s <= now_s:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from driftline.broker.guard import ClientGuard
+from driftline.broker.clients import ClientGuard
 from driftline.broker.memory.core import Core
 from driftline.broker.memory.groups import Group
 from driftline.broker.port import Assigned, EndReached, Position, Record, Revoked, Start
@@ -16,13 +16,13 @@ class _Cursor:
     partition: int
     offset: int
     goal: int | None
-    """The end when reading began, until it is told."""
-    end_told: bool = False
+    """The end when reading began; None once it was returned."""
+    end_returned: bool = False
     paused: bool = False
 
 
 class _Cursors:
-    """Reading positions, served in turn so that one busy partition starves no other."""
+    """Reading positions, served in turn: one busy partition does not starve the others."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -59,23 +59,23 @@ class _Cursors:
         try:
             record = self._core.log.read(cursor.topic, cursor.partition, cursor.offset)
         except Exception:
-            # Told once: a position that is lost, or a topic that is gone, is not read on.
+            # Raised once: a lost position or a deleted topic is not read any further.
             self.drop(cursor.topic, cursor.partition)
             raise
         if cursor.goal is not None and cursor.offset >= cursor.goal:
             return self._end(cursor)
         if record is not None:
             cursor.offset = record.offset + 1
-            cursor.end_told = False
+            cursor.end_returned = False
             return record
-        if cursor.end_told:
+        if cursor.end_returned:
             return None
         cursor.offset = self._core.log.bounds(cursor.topic, cursor.partition).end
         return self._end(cursor)
 
     @staticmethod
     def _end(cursor: _Cursor) -> EndReached:
-        cursor.end_told, cursor.goal = True, None
+        cursor.end_returned, cursor.goal = True, None
         return EndReached(cursor.topic, cursor.partition, cursor.offset)
 
 
@@ -117,7 +117,7 @@ class MemoryReader:
 
 
 class MemoryGroupReader:
-    """Reads what a group of the in-memory broker hands out."""
+    """Reads the partitions that a group of the in-memory broker assigns."""
 
     def __init__(self, core: Core, topic: str, group: str, member: str, start: Start) -> None:
         self._core = core

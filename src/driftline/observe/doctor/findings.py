@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from driftline.broker.kafka.membership import Protocol, suited
-from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.errors import Right
+from driftline.broker.kafka.settings import GroupProtocol, suitable_protocol
 from driftline.broker.kafka.survey import Address
 from driftline.broker.topic_check import LEAST_MESSAGE_BYTES, Difference
 from driftline.broker.topics import Stream
@@ -109,10 +109,10 @@ def _limit(settings: Mapping[str, str], name: str, *, least: int = 0, most: int 
 
 
 def _about_groups(settings: Mapping[str, str]) -> list[Finding]:
-    chosen = suited(settings, SESSION_MS / 1000)
+    chosen = suitable_protocol(settings, SESSION_MS / 1000)
     ms = (
         int(settings.get("group.consumer.session.timeout.ms", SESSION_MS))
-        if chosen is Protocol.CONSUMER
+        if chosen is GroupProtocol.CONSUMER
         else SESSION_MS
     )
     text = f"servers take part by the {chosen} protocol, so a dead one is noticed after {ms / 1000:g} s"

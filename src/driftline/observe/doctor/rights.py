@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from driftline.broker.kafka.rights import Right
+from driftline.broker.kafka.errors import Right
 from driftline.broker.topics import Stream, topic_name
 
 ROLES = ("server", "worker", "reader", "owner")

@@ -154,6 +154,6 @@ def test_a_producer_that_says_so_when_it_is_polled_is_replaced_as_well() -> None
 def test_a_producer_that_may_not_write_does_not_try_for_ever() -> None:
     producer = KafkaProducer(KafkaSettings("localhost:9"))
     producer._faults.on_error(fatal("CLUSTER_AUTHORIZATION_FAILED"))
-    with pytest.raises(BrokerError, match="broken for good"):
+    with pytest.raises(BrokerError, match="failed for good"):
         producer.send("run.ledger", 0, b"x")
     producer.close(0.1)
