@@ -25,7 +25,7 @@ PIN := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes
 EDITABLE := $(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation --quiet --editable .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check commits fix hooks sim nodes chaos soak bench compose-test requirements clean
+.PHONY: help demo test test-fast check commits fix hooks docs sim nodes chaos soak bench compose-test requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,10 @@ check: $(READY) commits ## lint, format, types, layers, sizes of modules and of 
 	@find src producers consumers schemas training tests bench -name '*.py' -exec \
 		awk 'FNR == $(LINE_BUDGET) + 1 { print FILENAME ": over $(LINE_BUDGET) lines; give one part a module of its own"; bad = 1 } \
 		END { exit bad }' {} +
+
+docs: $(READY) ## build the pages of docs/ as a site, into site/, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 hooks: $(READY) ## let git call `ruff` and check the subject at each commit, by pre-commit
 	$(BIN)/pre-commit install
@@ -91,7 +95,7 @@ requirements: $(READY) ## pin the dependencies anew, after pyproject.toml change
 	echo "uv>=0.9" | $(PIN) - -o requirements-uv.txt
 
 clean: ## remove what checks and builds leave behind; keeps .venv and the runs in .driftline
-	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # What a run needs. `make demo` asks for no more than this.

@@ -129,3 +129,23 @@ def test_every_page_is_listed_in_the_index(page: Path) -> None:
     """docs/index.md is where a reader starts."""
     index = ROOT / "docs" / "index.md"
     assert page == index or f"]({page.relative_to(index.parent).as_posix()})" in index.read_text()
+
+
+INVARIANTS = (ROOT / "docs" / "invariants.md").read_text()
+BUILT, _, UNBUILT = INVARIANTS.partition("## Not built yet")
+
+
+@pytest.mark.parametrize("number", range(1, 13))
+def test_every_invariant_that_is_built_names_a_test(number: int) -> None:
+    """Twelve sentences, each once: with a test, or among those that are not built yet."""
+    parts = re.split(r"^\*\*(\d+)\. ", BUILT, flags=re.MULTILINE)
+    built = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
+    assert (number in built) != (f"**{number}. " in UNBUILT)
+    assert number not in built or "::test_" in built[number]
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", INVARIANTS))))
+def test_a_test_that_holds_an_invariant_is_there(path: str) -> None:
+    """Under the name that the page says."""
+    file, _, name = path.partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE)
