@@ -1,4 +1,4 @@
-"""The figures of a server, and those of a run that everybody has who reads its ledger. Read from the state machines."""
+"""Metrics of a server, and those of a run for every reader of its ledger. Read from the state machines."""
 
 import math
 from collections import Counter
@@ -10,7 +10,7 @@ from driftline.consumers.server.server import Server
 from driftline.ledger.rejection_reasons import OTHER, REASONS
 from driftline.ledger.run_state import RunState
 from driftline.telemetry import catalogue
-from driftline.telemetry.metrics import Counted, Metric, Sample
+from driftline.telemetry.metrics import Histogram, Metric, Sample
 
 DELTA_REASONS = {
     "deltas_not_owned": "not_owned",
@@ -53,7 +53,7 @@ def run_samples(state: RunState) -> Iterator[Sample]:
         yield Sample(catalogue.LOSS, state.loss)
     yield from _evaluation(state)
     yield Sample(catalogue.SAMPLES, totals.samples)
-    yield Sample(catalogue.STALENESS, Counted(totals.staleness))
+    yield Sample(catalogue.STALENESS, Histogram(totals.staleness))
     yield Sample(catalogue.VOID, state.chain.void)
     yield Sample(catalogue.UNDECODABLE, totals.undecodable, {"stream": Stream.LEDGER.value})
     outcomes = {"used": totals.contributions, "skipped": totals.skips, "rejected": totals.rejections}
@@ -72,7 +72,7 @@ def _evaluation(state: RunState) -> Iterator[Sample]:
 
 
 def server_samples(server: Server) -> Iterator[Sample]:
-    """Yield the figures of a server: of the run, of what it owns, and of the coordinator's role."""
+    """Yield the metrics of a server: of the run, of what it owns, and of the coordinator's role."""
     yield from run_samples(server.state)
     owned = server.shards.owned.values()
     yield Sample(catalogue.PARTITIONS_OWNED, len(owned))
@@ -88,7 +88,8 @@ def server_samples(server: Server) -> Iterator[Sample]:
         yield Sample(catalogue.UNDECODABLE, server.counters[f"undecodable_{stream}"], {"stream": stream.value})
     reigns = server.coordinator.phase is Phase.REIGNING
     yield Sample(catalogue.COORDINATING, float(reigns))
-    yield Sample(catalogue.REIGNS, server.coordinator.reigns)
+    for metric in (catalogue.LEADERSHIPS, catalogue.REIGNS):
+        yield Sample(metric, server.coordinator.reigns)
     if reigns:
         yield Sample(catalogue.PENDING, len(server.coordinator.evidence.offers))
     yield from _by_reason(catalogue.STATELESS, _renamed(server.coordinator.evidence.counters, STATELESS_REASONS))

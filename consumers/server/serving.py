@@ -21,7 +21,7 @@ from driftline.rules import choose_engine
 from driftline.rules.flush_to_zero import require_denormals
 from driftline.runtime.shell import TIMER_S, GroupStream, Shell
 from driftline.schemas.effects import Finish
-from driftline.telemetry.metrics import Sample, Watch, nobody_watches
+from driftline.telemetry.metrics import Sample, WatchMetrics, ignore_metrics
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def serve(
     *,
     stop: threading.Event,
     patience_s: float = 600.0,
-    watch: Watch = nobody_watches,
+    watch: WatchMetrics = ignore_metrics,
 ) -> Finish:
     """Serve a run until it ends or ``stop`` is set.
 
@@ -58,7 +58,7 @@ def serve(
         name: of this server, unique in the run.
         stop: set it to end the server in an orderly way.
         patience_s: seconds to wait for the run's topics.
-        watch: told where the server's figures come from.
+        watch: receives the source of the server's metrics.
 
     Raises:
         UsageError: the run's name is not usable.

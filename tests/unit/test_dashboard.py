@@ -116,8 +116,8 @@ def test_most_of_the_catalogue_is_on_the_dashboard() -> None:
     unseen = {metric.name for metric in METRICS} - plain
     assert unseen == {
         "driftline_samples_total", "driftline_records_total", "driftline_clock", "driftline_held_deltas",
-        "driftline_partitions_owned", "driftline_reigns_total", "driftline_rebuilds_total",
-        "driftline_began_at_version", "driftline_checkpoints_passed_over_total",
+        "driftline_partitions_owned", "driftline_reigns_total", "driftline_leaderships_total",
+        "driftline_rebuilds_total",        "driftline_began_at_version", "driftline_checkpoints_passed_over_total",
     }  # fmt: skip
 
 

@@ -1,15 +1,8 @@
-"""Figures for Prometheus: every metric is documented, comes from what the code decides by, and reaches a scraper."""
+"""Metrics of servers, workers and evaluators: every value comes from the state that the code decides by."""
 
-import re
-import socket
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from prometheus_client import ProcessCollector
-from prometheus_client.core import Metric as Family
-from prometheus_client.parser import text_string_to_metric_families
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
@@ -17,29 +10,18 @@ from driftline.config.address import read_address, read_first_address
 from driftline.config.problems import Problems
 from driftline.consumers.server.metrics import run_samples, server_samples
 from driftline.consumers.server.server import Server
-from driftline.errors import BrokerUnreachable, UsageError
+from driftline.errors import BrokerUnreachable
 from driftline.ledger.entering.reading import read_ledger
-from driftline.ledger.rejection_reasons import OTHER, REASONS, reason_word
+from driftline.ledger.rejection_reasons import REASONS, reason_word
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Received, Send, SendFailed
 from driftline.telemetry import catalogue
-from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
-from driftline.telemetry.exporter import Exporter, check_free
-from driftline.telemetry.exporting import metrics_url, written
-from driftline.telemetry.metrics import Counted, Kind, Sample, Summed
+from driftline.telemetry.catalogue import METRICS
+from driftline.telemetry.metrics import Histogram, Kind, Sample, Summary
 from driftline.training.worker.metrics import evaluator_samples, worker_samples
 from tests.small_model import small_run
 from tests.still_run import StillRun
 from tests.unit.told_run import told, write
-
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
-WHO = {"run": "small", "role": "server", "member": "server-1"}
-
-
-@pytest.fixture
-def exporter() -> Iterator[Exporter]:
-    with Exporter("127.0.0.1", 0, WHO) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -50,48 +32,9 @@ def run() -> StillRun:
     return run
 
 
-def scraped(exporter: Exporter) -> dict[str, Family]:
-    """Ask as Prometheus does, and read the answer with its own library."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=10) as answer:
-        return {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
-
-
 def values(samples: Iterator[Sample], name: str) -> dict[tuple[str, ...], object]:
     """Return the values of a metric by their own labels."""
     return {tuple(one.labels.values()): one.value for one in samples if one.metric.name == name}
-
-
-# -- documentation ---------------------------------------------------------------------------------------------------
-
-
-def rows() -> dict[str, tuple[str, set[str]]]:
-    """Return what the page says: metric → type, and labels of its own."""
-    found = re.findall(r"^\| `(driftline_\w+)` \| (\w+) \|[^|]*\|([^|]*)\|", PAGE, re.MULTILINE)
-    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in found}
-
-
-def test_the_page_names_every_metric_with_its_type_and_labels_and_no_other() -> None:
-    assert rows() == {metric.name: (metric.kind.value, set(metric.labels)) for metric in METRICS}
-
-
-def test_the_page_names_what_the_library_adds() -> None:
-    names = {sample.name for family in ProcessCollector(registry=None).collect() for sample in family.samples}
-    assert names <= set(re.findall(r"`(process_\w+)`", PAGE))
-
-
-def test_the_page_names_every_reason() -> None:
-    for reason in (*REASONS.values(), OTHER):
-        assert f"`{reason}`" in PAGE
-
-
-def test_names_follow_the_rules_of_prometheus() -> None:
-    """Counters end with _total, nothing else does; every name is ours; labels never hide those of the process."""
-    assert len({metric.name for metric in METRICS}) == len(METRICS)
-    for metric in METRICS:
-        assert metric.name.startswith("driftline_")
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
-        assert not set(metric.labels) & set(MEMBER_LABELS)
-        assert re.fullmatch(r"[A-Z0-9].*[^.]", metric.meaning)
 
 
 # -- where they come from --------------------------------------------------------------------------------------------
@@ -110,17 +53,17 @@ def test_every_metric_has_a_value_in_a_run(run: StillRun) -> None:
     assert told_of | {catalogue.HANDLING} == set(METRICS)  # no input was timed here
     for sample in samples:
         assert sample.labels.keys() == set(sample.metric.labels)
-        assert isinstance(sample.value, Counted) == (sample.metric.kind is Kind.HISTOGRAM)
-        assert isinstance(sample.value, Summed) == (sample.metric.kind is Kind.SUMMARY)
+        assert isinstance(sample.value, Histogram) == (sample.metric.kind is Kind.HISTOGRAM)
+        assert isinstance(sample.value, Summary) == (sample.metric.kind is Kind.SUMMARY)
 
 
-def test_an_evaluators_figures_are_of_the_run_and_of_the_parameters_it_has(run: StillRun) -> None:
+def test_an_evaluators_metrics_are_of_the_run_and_of_the_parameters_it_has(run: StillRun) -> None:
     found = {sample.metric.name: sample.value for sample in evaluator_samples(run.evaluator) if not sample.labels}
     assert (found["driftline_version"], found["driftline_model_version"]) == (5, 5)
     assert "driftline_clock" not in found
 
 
-def test_a_servers_figures_are_what_it_decides_by(run: StillRun) -> None:
+def test_a_servers_metrics_are_what_it_decides_by(run: StillRun) -> None:
     server = run.servers["server-2"]
     found = {sample.metric.name: sample.value for sample in server_samples(server) if not sample.labels}
     assert found["driftline_version"] == server.state.version == 5
@@ -130,9 +73,10 @@ def test_a_servers_figures_are_what_it_decides_by(run: StillRun) -> None:
     assert found["driftline_coordinating"] == 0.0
     assert "driftline_pending_contributions" not in found
     assert found["driftline_samples_total"] == 5 * 48
-    assert found["driftline_staleness_versions"] == Counted({0: 10})
+    assert found["driftline_staleness_versions"] == Histogram({0: 10})
     first = {sample.metric.name: sample.value for sample in server_samples(run.servers["server-1"])}
-    assert (first["driftline_coordinating"], first["driftline_reigns_total"]) == (1.0, 1)
+    assert (first["driftline_coordinating"], first["driftline_leaderships_total"]) == (1.0, 1)
+    assert first["driftline_reigns_total"] == first["driftline_leaderships_total"]
 
 
 def test_contributions_and_rejections_are_counted_by_whose_and_why() -> None:
@@ -210,64 +154,6 @@ def test_a_failed_send_is_in_what_a_server_says_of_itself() -> None:
     assert server.shards.counters["sends_failed"] == 1
 
 
-# -- serving ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_scrape_gives_values_labels_and_types(run: StillRun, exporter: Exporter) -> None:
-    """Read back by Prometheus' own parser."""
-    exporter.watch(lambda: server_samples(run.servers["server-1"]))
-    found = scraped(exporter)
-    version = found["driftline_version"]
-    assert (version.type, version.samples[0].value, version.samples[0].labels) == ("gauge", 5.0, WHO)
-    used = {sample.labels["worker"]: sample.value for sample in found["driftline_contributions"].samples}
-    assert used == {"ada": 5.0, "bob": 5.0}
-    staleness = {(one.name, one.labels.get("le")): one.value for one in found["driftline_staleness_versions"].samples}
-    assert staleness["driftline_staleness_versions_bucket", "0.0"] == 10.0
-    assert staleness["driftline_staleness_versions_bucket", "+Inf"] == 10.0
-    assert staleness["driftline_staleness_versions_sum", None] == 0.0
-    assert found["driftline_evaluation"].samples[0].labels == {**WHO, "metric": "distance"}
-
-
-def test_before_there_is_anything_to_report_a_scrape_is_no_error(exporter: Exporter) -> None:
-    """A server that waits for its run."""
-    assert {name for name in scraped(exporter) if name.startswith("driftline")} == {"driftline_log_lines"}
-
-
-def test_another_source_takes_the_place_of_the_first(exporter: Exporter) -> None:
-    """A worker that joins again is another session."""
-    exporter.watch(lambda: [Sample(catalogue.CLOCK, 7)])
-    exporter.watch(lambda: [Sample(catalogue.CLOCK, 1), Sample(catalogue.HANDLING, Summed(2, 0.5), {"input": "timer"})])
-    found = scraped(exporter)
-    assert [one.value for one in found["driftline_clock"].samples] == [1.0]
-    assert {one.name: one.value for one in found["driftline_handling_seconds"].samples} == {
-        "driftline_handling_seconds_count": 2.0,
-        "driftline_handling_seconds_sum": 0.5,
-    }
-
-
-def test_a_port_in_use_is_one_clear_error(exporter: Exporter) -> None:
-    with pytest.raises(UsageError) as refused:
-        Exporter("127.0.0.1", exporter.port, WHO)
-    assert str(refused.value) == (
-        f"--metrics 127.0.0.1:{exporter.port}: another process listens there already; "
-        "choose another port, or 0 for any that is free"
-    )
-
-
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
-def test_an_address_that_is_not_ours_is_one_clear_error(host: str) -> None:
-    with pytest.raises(UsageError, match=f"--metrics {host}:0: cannot listen there: "):
-        Exporter(host, 0, WHO)
-
-
-def test_the_port_is_free_again_afterwards() -> None:
-    with Exporter("127.0.0.1", 0, WHO) as first:
-        port = first.port
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-
-
 # -- the option ------------------------------------------------------------------------------------------------------
 
 
@@ -309,22 +195,3 @@ def test_the_first_of_several_addresses_leaves_room_for_the_others(
         (said,) = problems.found
         assert said.startswith(f"--metrics: {text!r}: 7 processes have a port each, counting up from the one that is")
         assert said.endswith("so it lies between 1 and 65529")
-
-
-def test_an_address_is_written_as_it_is_read() -> None:
-    for address in (("127.0.0.1", 9464), ("::1", 9464)):
-        assert read_address("--metrics", written(address), Problems()) == address
-    assert metrics_url(("::1", 9464)) == "http://[::1]:9464/metrics"
-
-
-def test_whether_a_port_is_free_is_known_before_a_process_needs_it(exporter: Exporter) -> None:
-    """With the words of the process itself; a port that is free stays so."""
-    with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{exporter.port}: another process listens there already"):
-        check_free("127.0.0.1", exporter.port)
-    with pytest.raises(UsageError, match="there is no such port; begin with a lower one"):
-        check_free("127.0.0.1", 65_536)
-    with Exporter("127.0.0.1", 0, WHO) as other:
-        port = other.port
-    check_free("127.0.0.1", port)
-    with Exporter("127.0.0.1", port, WHO):
-        pass

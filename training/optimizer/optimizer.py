@@ -22,7 +22,7 @@ from driftline.config.run_settings import RunSettings
 from driftline.errors import RunEnded, UsageError
 from driftline.ledger.run_state import RunState
 from driftline.telemetry.exporting import Address, exporting
-from driftline.telemetry.metrics import Watch
+from driftline.telemetry.metrics import WatchMetrics
 from driftline.training.model.tensors import named_tensors
 from driftline.training.optimizer import registry
 from driftline.training.optimizer.gradient import (
@@ -123,7 +123,7 @@ class ScriptOptimizer(optim.Optimizer):
             self._using.close()
             raise
 
-    def _join(self, broker: Broker, offers: Offers, timeout_s: float, watch: Watch) -> None:
+    def _join(self, broker: Broker, offers: Offers, timeout_s: float, watch: WatchMetrics) -> None:
         told = registry.make_room(self.place, self.worker, self.fingerprint, self._model.parameters())
         if told:
             log.warning("%s", told)

@@ -17,7 +17,7 @@ from driftline.runtime.running import Running
 from driftline.schemas.digests import model_digest, shard_digest
 from driftline.schemas.effects import Finish
 from driftline.schemas.model.layout import Layout
-from driftline.telemetry.metrics import Watch, nobody_watches
+from driftline.telemetry.metrics import WatchMetrics, ignore_metrics
 from driftline.training.task.evaluator import EvaluatorSession
 from driftline.training.worker.metrics import evaluator_samples
 
@@ -47,7 +47,7 @@ def evaluate_run(
     *,
     stop: threading.Event,
     watch: Callable[[RunState], None] | None = None,
-    figures: Watch = nobody_watches,
+    watch_metrics: WatchMetrics = ignore_metrics,
 ) -> tuple[Finish, RunState]:
     """Follow a run until it ends or ``stop`` is set; measure versions as they come.
 
@@ -59,7 +59,7 @@ def evaluate_run(
             because it imports torch, which may take longer than a whole run; one that knows waits for the verdict.
         stop: set it to end.
         watch: called about ten times a second with the fold of the ledger, under the session's lock.
-        figures: told where the evaluator's figures come from.
+        watch_metrics: receives the source of the evaluator's metrics.
 
     Returns:
         How it ended, and the fold of the ledger with all evaluations in it.
@@ -71,7 +71,7 @@ def evaluate_run(
     """
     session = EvaluatorSession(name, os.urandom(16), enter_ledger(broker, run).state())
     with Running(broker, run, session, name) as running:
-        figures(partial(running.samples, partial(evaluator_samples, session)))
+        watch_metrics(partial(running.samples, partial(evaluator_samples, session)))
         measuring, waiting = _Measuring(load_task()), _Waiting(running, session)
         while running.finished is None and not stop.is_set():
             found = running.glance(lambda: measuring.next_model(session, watch))

@@ -19,7 +19,7 @@ from driftline.producers.incarnations import new_incarnation
 from driftline.producers.session import WorkerSession
 from driftline.runtime.running import Running
 from driftline.schemas.effects import Effect, Finish
-from driftline.telemetry.metrics import Watch, nobody_watches
+from driftline.telemetry.metrics import WatchMetrics, ignore_metrics
 from driftline.training.task import Task
 from driftline.training.task.computing import Computing, Skipped
 from driftline.training.worker.metrics import worker_samples
@@ -38,7 +38,7 @@ def work(
     stop: threading.Event,
     patience_s: float = 600.0,
     mark: bytes = b"",
-    watch: Watch = nobody_watches,
+    watch: WatchMetrics = ignore_metrics,
 ) -> Finish:
     """Train in this process until the run ends or ``stop`` is set.
 
@@ -53,7 +53,7 @@ def work(
         stop: set it to leave the run in an orderly way.
         patience_s: seconds to wait for the next clock before giving up.
         mark: with which its incarnations begin, so that whoever started the process knows them.
-        watch: told where the worker's figures come from, for each session anew.
+        watch: receives the source of the worker's metrics, for each session anew.
 
     Raises:
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.

@@ -1,4 +1,4 @@
-"""The figures of a worker and of an evaluator, read from their sessions."""
+"""Metrics of a worker and of an evaluator, read from their sessions."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ PARAMETER_REASONS = {
 
 
 def worker_samples(session: WorkerSession) -> Iterator[Sample]:
-    """Yield the figures of a worker: of the run, of the parameters that it reads, and of its own part."""
+    """Yield the metrics of a worker: of the run, of the parameters that it reads, and of its own part."""
     group = session.group
     yield from run_samples(session.state)
     yield from _follower_samples(session.reader.follower)
@@ -29,7 +29,7 @@ def worker_samples(session: WorkerSession) -> Iterator[Sample]:
 
 
 def evaluator_samples(session: EvaluatorSession) -> Iterator[Sample]:
-    """Yield the figures of an evaluator: of the run, and of the parameters that it reads."""
+    """Yield the metrics of an evaluator: of the run, and of the parameters that it reads."""
     yield from run_samples(session.state)
     yield from _follower_samples(session.reader.follower)
 

@@ -26,7 +26,7 @@ from driftline.runtime.outcome import check_finish
 from driftline.runtime.running import Running
 from driftline.schemas.effects import Effect, Finish
 from driftline.schemas.records.sample_range import Samples
-from driftline.telemetry.metrics import Watch, nobody_watches
+from driftline.telemetry.metrics import WatchMetrics, ignore_metrics
 from driftline.training.worker.drawing import Drawing, Found
 from driftline.training.worker.following import read_newest
 from driftline.training.worker.metrics import worker_samples
@@ -70,7 +70,7 @@ class Participation:
         worker: its name.
         make_offer: called at the start, and again if another worker's run turns out to have been first.
         timeout_s: seconds to wait for others before giving up, each time.
-        watch: told where the worker's figures come from, each time that it joins.
+        watch: receives the source of the worker's metrics, each time that it joins.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Participation:
         worker: str,
         make_offer: MakeOffer,
         timeout_s: float,
-        watch: Watch = nobody_watches,
+        watch: WatchMetrics = ignore_metrics,
     ) -> None:
         self.worker = worker
         self._broker = broker

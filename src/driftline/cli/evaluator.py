@@ -44,7 +44,7 @@ def evaluator(
     identify(run=run, role="evaluator", member=chosen)
     with (
         stoppable(f"evaluator {chosen} of run {run}", with_stdin=stop_with_stdin) as stopping,
-        exporting(address, run=run, role="evaluator", member=chosen) as figures,
+        exporting(address, run=run, role="evaluator", member=chosen) as watch_metrics,
     ):
         from driftline.consumers.server.serving import wait_for_run  # noqa: PLC0415 - not needed to refuse
         from driftline.runtime.outcome import check_finish  # noqa: PLC0415 - ditto
@@ -56,7 +56,9 @@ def evaluator(
             stop = stopping.begin()
             if not wait_for_run(kafka.broker, run, stop=stop, patience_s=patience_s):
                 return
-            finish, state = evaluate_run(kafka.broker, run, chosen, lambda: found, stop=stop, figures=figures)
+            finish, state = evaluate_run(
+                kafka.broker, run, chosen, lambda: found, stop=stop, watch_metrics=watch_metrics
+            )
             check_finish(finish)
     measured = max(state.evaluations, default=None)
     metrics = {} if measured is None else state.evaluations[measured].metrics

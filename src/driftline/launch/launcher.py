@@ -219,11 +219,11 @@ class Launcher:
         from driftline.training.task.evaluating import evaluate_run  # noqa: PLC0415 - ditto
 
         run, name = self._plan.settings.run, self._plan.evaluator
-        with exporting(self._plan.addresses().get(name), run=run, role="evaluator", member=name) as figures:
+        with exporting(self._plan.addresses().get(name), run=run, role="evaluator", member=name) as watch_metrics:
             wait_for_run(self._broker, run, stop=self._stop, patience_s=float("inf"))
             watch = self._watching.look
             return evaluate_run(
-                self._broker, run, name, self._loaded_task, stop=self._stop, watch=watch, figures=figures
+                self._broker, run, name, self._loaded_task, stop=self._stop, watch=watch, watch_metrics=watch_metrics
             )
 
     def _loaded_task(self) -> "Task":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driftline.config.run_settings import RunSettings
-from driftline.telemetry.exporting import Address, written
+from driftline.telemetry.exporting import Address, address_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Plan:
 
     def _figures(self, name: str) -> list[str]:
         address = self.addresses().get(name)
-        return [] if address is None else ["--metrics", written(address)]
+        return [] if address is None else ["--metrics", address_text(address)]
 
     @staticmethod
     def _driftline(role: str) -> list[str]:

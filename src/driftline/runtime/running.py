@@ -75,7 +75,7 @@ class Running:
             return question()
 
     def samples(self, own: Callable[[], Iterable[Sample]]) -> list[Sample]:
-        """Return the figures of the session, as ``own`` reads them, and of what passes through to Kafka."""
+        """Return the metrics of the session, as ``own`` reads them, and of what passes through to Kafka."""
         with self._shell.changed:
             return [*own(), *self._shell.samples()]
 

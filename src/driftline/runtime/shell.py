@@ -175,7 +175,7 @@ class Shell:
         self.traffic.handled(event, time.perf_counter() - began_s)
 
     def samples(self) -> list[Sample]:
-        """Return the figures of what passes through here; under ``changed``."""
+        """Return the metrics of what passes through here; under ``changed``."""
         trims = [Sample(TRIMS, count, {"outcome": outcome}) for outcome, count in self._errands.trims.items()]
         return [*self.traffic.samples(len(self._inflow)), *trims]
 

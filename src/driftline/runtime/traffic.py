@@ -8,7 +8,7 @@ from driftline.broker.port import Payload
 from driftline.broker.topics import Stream
 from driftline.schemas.effects import Input, Received, Timer
 from driftline.telemetry.catalogue import BYTES, HANDLING, QUEUE, RECORDS, SEND_FAILURES
-from driftline.telemetry.metrics import Sample, Summed
+from driftline.telemetry.metrics import Sample, Summary
 
 READ: Final = "read"
 WRITTEN: Final = "written"
@@ -45,7 +45,7 @@ class Traffic:
         return sum(size for (_, direction), size in self._bytes.items() if direction == WRITTEN)
 
     def samples(self, queued: int) -> list[Sample]:
-        """Return the figures; ``queued`` records were read and not yet handled."""
+        """Return the metrics; ``queued`` records were read and not yet handled."""
         return [
             Sample(QUEUE, queued),
             Sample(SEND_FAILURES, self.failures),
@@ -56,7 +56,7 @@ class Traffic:
 
     def _handling(self) -> Iterator[Sample]:
         for kind, count in self._inputs.items():
-            yield Sample(HANDLING, Summed(count, self._seconds[kind]), {"input": kind})
+            yield Sample(HANDLING, Summary(count, self._seconds[kind]), {"input": kind})
 
 
 def _kind(event: Input) -> str:

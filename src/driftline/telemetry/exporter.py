@@ -1,4 +1,4 @@
-"""Serves figures to Prometheus over HTTP. The only module that imports ``prometheus_client``."""
+"""Serves metrics to Prometheus over HTTP. The only module that imports ``prometheus_client``."""
 
 import errno
 import socket
@@ -21,18 +21,18 @@ from prometheus_client.registry import Collector
 from driftline.errors import UsageError
 from driftline.telemetry.catalogue import LOG_LINES, MEMBER_LABELS, METRICS, STALENESS_BOUNDS
 from driftline.telemetry.logs import counted_lines
-from driftline.telemetry.metrics import Counted, Kind, Metric, Sample, Source, Summed
+from driftline.telemetry.metrics import Histogram, Kind, Metric, Sample, Source, Summary
 
 CLOSE_S = 1.0
-"""Seconds that the server's thread may take to end."""
+"""Longest wait for the server's thread to end, in seconds."""
 
 
 class Exporter:
-    """A context manager: listens from its making on, so that a port in use is known before anything else begins.
+    """The HTTP server, a context manager. It listens as soon as it is made: a port in use is an error at the start.
 
     Args:
         host: address to listen on.
-        port: to listen on; 0 chooses a free one.
+        port: port to listen on; 0 chooses a free one.
         labels: values of `MEMBER_LABELS`.
 
     Raises:
@@ -40,9 +40,9 @@ class Exporter:
     """
 
     def __init__(self, host: str, port: int, labels: Mapping[str, str]) -> None:
-        self._figures = _Figures(labels)
+        self._collector = _Collector(labels)
         registry = CollectorRegistry()
-        for collector in (self._figures, ProcessCollector(registry=None)):
+        for collector in (self._collector, ProcessCollector(registry=None)):
             registry.register(collector)
         try:
             self._server, self._thread = start_http_server(port, addr=host, registry=registry)
@@ -51,8 +51,8 @@ class Exporter:
         self.port = self._server.server_port
 
     def watch(self, source: Source) -> None:
-        """Report the figures of ``source`` from now on, instead of those of any other."""
-        self._figures.source = source
+        """Report the values of ``source`` from now on, instead of an earlier source."""
+        self._collector.source = source
 
     def __enter__(self) -> Self:
         return self
@@ -66,10 +66,10 @@ class Exporter:
 
 
 def check_free(host: str, port: int) -> None:
-    """Return if an `Exporter` of another process can listen there.
+    """Return if another process could listen there with an `Exporter`.
 
     Raises:
-        UsageError: it cannot; says why and what to do.
+        UsageError: it could not; says why and what to do.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -79,25 +79,27 @@ def check_free(host: str, port: int) -> None:
     except OSError as error:
         raise UsageError(_why_not(host, port, error)) from None
     except OverflowError:
-        raise UsageError(f"--metrics {host}:{port}: there is no such port; begin with a lower one") from None
+        raise UsageError(
+            f"--metrics {host}:{port}: no such port; start from a lower one, at most 65535 is possible"
+        ) from None
 
 
 def _why_not(host: str, port: int, error: OSError) -> str:
     where = f"--metrics {host}:{port}"
     if error.errno == errno.EADDRINUSE:
-        return f"{where}: another process listens there already; choose another port, or 0 for any that is free"
+        return f"{where}: another process listens there already; choose another port, or 0 for a free one"
     return f"{where}: cannot listen there: {error.strerror or error}"
 
 
-class _Figures(Collector):
-    """Asks a source, once a scrape."""
+class _Collector(Collector):
+    """Asks the source at each scrape."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self.source: Source = tuple
         self._labels = [labels[name] for name in MEMBER_LABELS]
 
     def describe(self) -> Iterable[Family]:
-        """Name nothing beforehand: there is no other collector to collide with."""
+        """Return nothing: no other collector could collide."""
         return ()
 
     def collect(self) -> Iterator[Family]:
@@ -123,13 +125,13 @@ def _family(metric: Metric) -> Family:
             return SummaryMetricFamily(metric.name, metric.meaning, labels=labels)
 
 
-def _add(family: Family, labels: list[str], value: float | Counted | Summed) -> None:
-    if isinstance(value, Counted) and isinstance(family, HistogramMetricFamily):
+def _add(family: Family, labels: list[str], value: float | Histogram | Summary) -> None:
+    if isinstance(value, Histogram) and isinstance(family, HistogramMetricFamily):
         total = sum(late * count for late, count in value.counts.items())
         family.add_metric(labels, _buckets(value.counts), float(total))
-    elif isinstance(value, Summed) and isinstance(family, SummaryMetricFamily):
+    elif isinstance(value, Summary) and isinstance(family, SummaryMetricFamily):
         family.add_metric(labels, value.count, value.total)
-    elif not isinstance(value, Counted | Summed) and isinstance(family, GaugeMetricFamily | CounterMetricFamily):
+    elif not isinstance(value, Histogram | Summary) and isinstance(family, GaugeMetricFamily | CounterMetricFamily):
         family.add_metric(labels, value)
     else:
         raise TypeError(f"{family.name} is a {family.type}, its value a {type(value).__name__}")

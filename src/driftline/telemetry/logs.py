@@ -1,15 +1,14 @@
-"""Logging and counters, without dependencies.
+"""Logging without dependencies.
 
-Lines go to stderr, so that stdout stays free for results: for people by default, one JSON object a line on request.
-Once a process knows what it is in a run, every line says so.
+Lines go to stderr, so that stdout stays free for results: text by default, one JSON object a line on request. Once a
+process has a role in a run, every line names run, role and member.
 """
 
 import json
 import logging
 import sys
-import threading
 import time
-from collections.abc import Mapping
+from collections import Counter
 from typing import TextIO
 
 from driftline.errors import UsageError
@@ -18,55 +17,35 @@ LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
 
 _ROOT = "driftline"
-# What every LogRecord has; whatever else is on one came by ``extra=`` and belongs into the line.
+# What every LogRecord has; any further attribute came through ``extra=`` and belongs into the line.
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-
-
-class Counters:
-    """Named counters that any thread may add to. The names are few and fixed, so the mapping stays small."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-
-    def add(self, name: str, n: int = 1) -> None:
-        """Add ``n`` to a counter; it begins at 0."""
-        with self._lock:
-            self._counts[name] = self._counts.get(name, 0) + n
-
-    def snapshot(self) -> Mapping[str, int]:
-        """Every counter at one moment, by name."""
-        with self._lock:
-            return dict(sorted(self._counts.items()))
-
-
-_counts = Counters()
+_counts = Counter[str]()
+"""Warnings and errors so far; the handler that adds to it holds its own lock."""
 _identity: dict[str, str] = {}
 
 
 def identify(*, run: str, role: str, member: str) -> None:
-    """Say what this process is; every line of its log has these three from now on."""
+    """Set the role of this process; every line of its log has these three from now on."""
     _identity.update(run=run, role=role, member=member)
 
 
 def forget_identity() -> None:
-    """Undo `identify`, for a process that outlives its role."""
+    """Undo `identify`, in a process that outlives its role."""
     _identity.clear()
 
 
 def counted_lines() -> list[tuple[str, int]]:
     """Return how many warnings and errors were logged so far, by level."""
-    counts = _counts.snapshot()
-    return [(level, counts.get(level, 0)) for level in ("warning", "error")]
+    return [(level, _counts[level]) for level in ("warning", "error")]
 
 
 def configure_logging(level: str = "info", *, log_format: str = "text", stream: TextIO | None = None) -> None:
-    """Send driftline's log to ``stream``, stderr by default. Calling it again replaces what was set.
+    """Send driftline's log to ``stream``, stderr by default. A later call replaces an earlier one.
 
-    Only the logger ``driftline`` is touched: an application that uses driftline as a library keeps its own logging.
+    Changes only the logger ``driftline``: an application that uses driftline as a library keeps its own logging.
 
     Raises:
-        UsageError: no such level or format; names it and those there are.
+        UsageError: no such level or format; names it and the possible ones.
     """
     if log_format not in FORMATS:
         raise UsageError(f"log format {log_format!r} does not exist: choose one of {', '.join(FORMATS)}")
@@ -81,11 +60,11 @@ def configure_logging(level: str = "info", *, log_format: str = "text", stream: 
 
 
 class _CountingHandler(logging.StreamHandler[TextIO]):
-    """Counts what is worse than information."""
+    """Counts warnings and errors."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
-            _counts.add("error" if record.levelno >= logging.ERROR else "warning")
+            _counts["error" if record.levelno >= logging.ERROR else "warning"] += 1
         super().emit(record)
 
 
@@ -93,16 +72,16 @@ class _ForPeople(logging.Formatter):
     """``12:34:56 warning server my-run/server-1 broker.kafka: text name=value``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
         where = record.name.removeprefix(f"{_ROOT}.")
         extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
         who = "{role} {run}/{member} ".format(**_identity) if _identity else ""
-        line = f"{clock} {record.levelname.lower()} {who}{where}: {record.getMessage()}{extra}"
+        line = f"{moment} {record.levelname.lower()} {who}{where}: {record.getMessage()}{extra}"
         return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message``, who it is, and any ``extra``."""
+    """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message``, the role, and any ``extra``."""
 
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

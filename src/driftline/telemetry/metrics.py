@@ -1,4 +1,4 @@
-"""Figures: what there is to report, and single values of it. Pure; ``exporter`` turns them into Prometheus' text."""
+"""What a metric is, and one value of it. Pure; ``exporter`` turns them into Prometheus' text."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +20,10 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: as it is asked for; that of a counter ends with ``_total``.
+        name: its name in queries; a counter's ends with ``_total``.
+        kind: its type.
         meaning: its help text, with the unit if the name does not end with it.
-        labels: besides those that every metric of a process has.
+        labels: in addition to those that every metric of a process has.
     """
 
     name: str
@@ -32,15 +33,15 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Observations counted by value: whole numbers, as versions are."""
+class Histogram:
+    """How often each value was observed; values are whole numbers, as versions are."""
 
     counts: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
-    """Observations, how many and their sum."""
+class Summary:
+    """Number of observations and their sum."""
 
     count: int
     total: float
@@ -48,19 +49,19 @@ class Summed:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of a metric. A histogram has `Counted`, a summary `Summed`."""
+    """One value of a metric: `Histogram` or `Summary` for metrics of these kinds, else a number."""
 
     metric: Metric
-    value: float | Counted | Summed
+    value: float | Histogram | Summary
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 Source: TypeAlias = Callable[[], Iterable[Sample]]
-"""Asked for every value whenever somebody wants to know; called on the exporter's thread."""
+"""Returns every value at each scrape; called on the exporter's thread."""
 
-Watch: TypeAlias = Callable[[Source], None]
-"""Told where the figures of a process come from, once there are any."""
+WatchMetrics: TypeAlias = Callable[[Source], None]
+"""Receives the source of a process's metrics, once it exists; a later source replaces it."""
 
 
-def nobody_watches(_source: Source) -> None:
-    """Take no notice: what a process does whose figures nobody asked for."""
+def ignore_metrics(_source: Source) -> None:
+    """Ignore the source: for a process that serves no metrics."""

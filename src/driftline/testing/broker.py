@@ -1,4 +1,4 @@
-"""A real broker for tests."""
+"""A real Kafka for tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,10 @@ from driftline.broker.embedded import EmbeddedBroker
 def running_broker(home: Path) -> Iterator[str]:
     """Run an embedded broker under ``home`` and yield its bootstrap servers; it ends with the block or this process.
 
-    The same home again gives the same data and, as a rule, the same address.
+    The same home gives the same data again and, if its port is still free, the same address.
+
+    Raises:
+        EmbeddedBrokerError: it did not start; says why and what to do.
     """
     with EmbeddedBroker(home, prepare=False) as broker:
         yield broker.bootstrap_servers
