@@ -12,7 +12,6 @@ from functools import partial
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import EndReached, Record, Start
 from driftline.broker.topics import Stream, parse_topic, run_topics, topic_name
-from driftline.clock import ManualClock
 from driftline.consumers.server.server import Server
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
@@ -33,6 +32,7 @@ from driftline.schemas.effects import (
     Timer,
     Trim,
 )
+from driftline.testing import ManualClock
 from driftline.training.task.evaluator import EvaluatorSession
 
 Core = Server | WorkerSession | EvaluatorSession
@@ -70,7 +70,7 @@ class StillRun:
         self._clock = ManualClock()
         self._rng = random.Random(0)  # noqa: S311 - the same each time is what is wanted
         self._run, self._compute, self._measure = offer.config.name, compute, measure
-        self.broker = MemoryBroker(self._clock, epoch_ms=EPOCH_MS)
+        self.broker = MemoryBroker(self._clock.now_s, epoch_ms=EPOCH_MS)
         self.broker.admin().create(run_topics(self._run, offer.config.partitions))
         names = [f"server-{number}" for number in range(1, servers + 1)]
         self.servers = {name: Server(name, self._rng.randbytes(16), self._rng) for name in names}

@@ -14,12 +14,12 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
 from driftline.cli import main
-from driftline.clock import ManualClock
 from driftline.config.problems import Problems
 from driftline.observe.doctor.administration import ANYBODY, commands, heading, read_principals
 from driftline.observe.doctor.examine import clock_ahead_s, why_unreachable
 from driftline.observe.doctor.findings import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
 from driftline.observe.doctor.rights import ROLES, rights_of
+from driftline.testing import ManualClock
 
 NODE = Address(1, "kafka-1", 9092)
 SETTINGS = {
@@ -118,7 +118,7 @@ def test_topics_that_are_there_are_counted(there: int, said: str) -> None:
 def test_the_clocks_are_compared_by_a_record_and_nothing_stays_behind(hours: int) -> None:
     """Hours ahead, hours behind; the topic of the probe is gone."""
     kafka_s = 1_700_000_000.0
-    broker = MemoryBroker(clock=ManualClock(), epoch_ms=round(kafka_s * 1000))
+    broker = MemoryBroker(ManualClock().now_s, epoch_ms=round(kafka_s * 1000))
     ahead_s = clock_ahead_s(broker, lambda: kafka_s + hours * 3600)
     assert ahead_s == pytest.approx(hours * 3600, abs=1.0)
     assert broker.admin().topics() == {}

@@ -8,7 +8,6 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.tables import ranges, status_lines, summary_lines
-from driftline.clock import ManualClock
 from driftline.errors import RunRefused, UsageError
 from driftline.ledger.entering.reading import check_run_exists, read_ledger, run_names
 from driftline.ledger.run_state import RunState
@@ -16,6 +15,7 @@ from driftline.observe.run.recent import read_recent_events, training_seconds
 from driftline.observe.run.status import RunStatus, build_status
 from driftline.runs.catalogue import delete_run, list_entries, look_at
 from driftline.schemas.records import Event
+from driftline.testing import ManualClock
 from tests.unit.told_run import (
     ELEMENTS,
     FIRST,
@@ -192,7 +192,7 @@ def test_shards_are_written_short(numbers: tuple[int, ...], short: str) -> None:
 def test_training_time_is_told_by_the_brokers_clock() -> None:
     """From the first join to the end, however late somebody looks."""
     clock = ManualClock()
-    broker = MemoryBroker(clock)
+    broker = MemoryBroker(clock.now_s)
     write(broker, "told", told().values[:3])
     clock.advance(2.5)
     write(broker, "told", told().values[3:])

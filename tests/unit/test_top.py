@@ -15,12 +15,12 @@ from rich.console import Console
 
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.top_screen import frame, plain_lines
-from driftline.clock import ManualClock
 from driftline.errors import TopicMissing
 from driftline.observe.run.top_view import TopView
 from driftline.observe.run.waiting import SERVERS
 from driftline.observe.run.watching import RunWatch
 from driftline.schemas.records import Event, Heartbeat, Leave, Rejection
+from driftline.testing import ManualClock
 from tests.small_model import small_run
 from tests.unit.told_run import FIRST, G1, G2, SECOND, UUID, Ledger, beat, events, server, told, use, write
 
@@ -78,9 +78,9 @@ def test_without_the_newest_parameters_the_servers_are_waited_for() -> None:
 
 def test_of_whom_nothing_was_heard_since_the_newest_version_nothing_is_said() -> None:
     """What it does by now is not known, and is not made up."""
-    clock, broker, ledger = ManualClock(), MemoryBroker(ManualClock()), one_version()
+    clock, broker, ledger = ManualClock(), MemoryBroker(ManualClock().now_s), one_version()
     assert waits(view_of(ledger)) == {"worker-1": None, "worker-2": None}
-    broker = MemoryBroker(clock)
+    broker = MemoryBroker(clock.now_s)
     write(broker, "told", ledger.values[:3], beats(clocks=(1, 1), versions=(0, 0)))
     clock.advance(1.0)
     broker.producer().send("driftline.told.ledger", 0, ledger.values[3])

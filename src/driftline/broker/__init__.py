@@ -9,5 +9,5 @@
     clients       what the clients of both implementations share
 
 Entry points: ``kafka.KafkaBroker``, ``memory.MemoryBroker``, ``embedded.EmbeddedBroker``, ``topics.run_topics``.
-Imports ``clock``, ``telemetry`` and ``errors``. Never here: the meaning of a record's bytes, runs, or PyTorch.
+Imports ``telemetry`` and ``errors``. Never here: the meaning of a record's bytes, runs, or PyTorch.
 """

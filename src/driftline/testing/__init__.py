@@ -1,6 +1,7 @@
 """For tests of driftline and of programs that use it: brokers that need no Kafka of your own.
 
     MemoryBroker     a broker in this process's memory, with faults on request
+    ManualClock      time for a ``MemoryBroker`` that a test advances
     running_broker   a real Kafka on this machine, for the length of a block
 
 A ``MemoryBroker`` behaves as Kafka does where driftline depends on it:
@@ -31,5 +32,6 @@ a record of 4 bytes for readings[0] may or may not be in the log
 
 from driftline.broker.memory import MemoryBroker
 from driftline.testing.broker import running_broker
+from driftline.testing.manual_clock import ManualClock
 
-__all__ = ["MemoryBroker", "running_broker"]
+__all__ = ["ManualClock", "MemoryBroker", "running_broker"]

@@ -4,13 +4,14 @@
 member, trimmed and compacted partitions). ``MemoryLog`` is the plain log without clients.
 
 It behaves as Kafka does where driftline depends on it, and ``tests/contract`` checks that on both. It is deterministic:
-one thread with a ``ManualClock`` always gives the same log. Its records take as much memory as was written and end with
+one thread with its own ``now_s`` always gives the same log. Its records take as much memory as was written and end with
 the process.
 
-Imports ``broker.port``, ``broker.clients``, ``clock`` and ``errors``. Never here: files, sockets, or knowledge of runs.
+Imports ``broker.port``, ``broker.clients`` and ``errors``. Never here: files, sockets, or knowledge of runs.
 """
 
 import time
+from collections.abc import Callable
 
 from driftline.broker.memory.admin import MemoryAdmin
 from driftline.broker.memory.core import Core
@@ -18,7 +19,6 @@ from driftline.broker.memory.log import MemoryLog
 from driftline.broker.memory.producer import MemoryProducer
 from driftline.broker.memory.readers import MemoryGroupReader, MemoryReader
 from driftline.broker.port import Start
-from driftline.clock import Clock, SystemClock
 
 __all__ = ["MemoryBroker", "MemoryLog"]
 
@@ -27,25 +27,25 @@ class MemoryBroker:
     """Implements ``Broker``, and causes faults on request. Documented as ``driftline.testing.MemoryBroker``.
 
     Args:
-        clock: source of the append times; by default the system's.
+        now_s: returns the seconds of a monotonic clock, from which append times follow. Default: ``time.monotonic``.
         epoch_ms: append time at the moment the broker is made, in milliseconds since the epoch. Default: now, or 0 if
-            ``clock`` is given, so that a test does not depend on when it runs.
-        delivery_timeout_s: seconds of ``clock`` after which a queued record fails, and longest wait of ``send`` for
+            ``now_s`` is given, so that a test does not depend on when it runs.
+        delivery_timeout_s: seconds of ``now_s`` after which a queued record fails, and longest wait of ``send`` for
             room in the queue.
         queue_bytes: bound of each producer's queue.
     """
 
     def __init__(
         self,
-        clock: Clock | None = None,
+        now_s: Callable[[], float] | None = None,
         *,
         epoch_ms: int | None = None,
         delivery_timeout_s: float = 30.0,
         queue_bytes: int = 64 << 20,
     ) -> None:
         if epoch_ms is None:
-            epoch_ms = round(time.time() * 1000) if clock is None else 0
-        self._core = Core(clock or SystemClock(), epoch_ms, delivery_timeout_s, queue_bytes)
+            epoch_ms = round(time.time() * 1000) if now_s is None else 0
+        self._core = Core(now_s or time.monotonic, epoch_ms, delivery_timeout_s, queue_bytes)
 
     def producer(self) -> MemoryProducer:
         """See ``Broker.producer``."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 from driftline.broker.clients import start_offset
 from driftline.broker.memory.log import MemoryLog
 from driftline.broker.port import Position
-from driftline.clock import Clock
 from driftline.errors import BrokerUnreachable
 
 if TYPE_CHECKING:
@@ -20,11 +19,11 @@ T = TypeVar("T")
 class Core:
     """State behind one lock; ``changed`` is notified when a waiting client may have something to do."""
 
-    def __init__(self, clock: Clock, epoch_ms: int, delivery_timeout_s: float, queue_bytes: int) -> None:
+    def __init__(self, now_s: Callable[[], float], epoch_ms: int, delivery_timeout_s: float, queue_bytes: int) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.log = MemoryLog()
         self.groups: dict[tuple[str, str], Group] = {}
-        self.clock = clock
+        self.now_s = now_s
         self.delivery_timeout_s = delivery_timeout_s
         self.queue_bytes = queue_bytes
         self.away = False
@@ -33,11 +32,11 @@ class Core:
         self.on_return: list[Callable[[], None]] = []
         """Called when the broker comes back, one for each producer, in the order in which they were made."""
         self._epoch_ms = epoch_ms
-        self._start_s = clock.now_s()
+        self._start_s = now_s()
 
     def now_ms(self) -> int:
         """Return the append time, in milliseconds since the epoch."""
-        return self._epoch_ms + round((self.clock.now_s() - self._start_s) * 1000)
+        return self._epoch_ms + round((self.now_s() - self._start_s) * 1000)
 
     def reach(self) -> None:
         """Return if the broker answers.

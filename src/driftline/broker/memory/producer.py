@@ -56,7 +56,7 @@ class MemoryProducer:
                     f"a record for {topic}[{partition}] was not queued: the queue of {self._core.queue_bytes} bytes "
                     f"stayed full for {timeout_s:g} s"
                 )
-            deadline_s = self._core.clock.now_s() + timeout_s
+            deadline_s = self._core.now_s() + timeout_s
             queued = _Queued(topic, partition, key, copied, size_bytes, on_delivery, on_appended, deadline_s)
             self._queue.append(queued)
             self._queued_bytes += size_bytes
@@ -106,7 +106,7 @@ class MemoryProducer:
 
     def _drain(self) -> None:
         """Append waiting records, or fail those that waited too long; called under the lock."""
-        now_s = self._core.clock.now_s()
+        now_s = self._core.now_s()
         while self._queue:
             if self._queue[0].deadline_s <= now_s:
                 queued = self._queue.popleft()

@@ -4,12 +4,12 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Assigned, EndReached, PositionLost, Record, Revoked, Start, TopicSpec
-from driftline.clock import ManualClock
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
+from driftline.testing import ManualClock
 
 
 def _broker(clock: ManualClock | None = None, *, partitions: int = 1, queue_bytes: int = 1 << 20) -> MemoryBroker:
-    broker = MemoryBroker(clock or ManualClock(), delivery_timeout_s=10.0, queue_bytes=queue_bytes)
+    broker = MemoryBroker((clock or ManualClock()).now_s, delivery_timeout_s=10.0, queue_bytes=queue_bytes)
     broker.admin().create([TopicSpec("t", partitions)])
     return broker
 
@@ -80,7 +80,7 @@ def test_what_waits_longer_than_the_delivery_time_out_fails_and_never_lands() ->
 
 def test_a_full_queue_refuses_after_its_time_out_and_queues_nothing() -> None:
     # The queue waits for room in real time; on the clock of the records that fill it nothing passes.
-    broker = MemoryBroker(ManualClock(), delivery_timeout_s=0.1, queue_bytes=100)
+    broker = MemoryBroker(ManualClock().now_s, delivery_timeout_s=0.1, queue_bytes=100)
     broker.admin().create([TopicSpec("t", 1)])
     producer = broker.producer()
     broker.go_away()
