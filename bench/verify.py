@@ -25,7 +25,7 @@ from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS, Layout, Segment
 from driftline.schemas.model.tensors import decode_fp32
 from driftline.schemas.records import Delta
 from driftline.schemas.run.config import RuleConfig, RunConfig
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 
 RUN = "bench-verify"
 PARTITIONS = 4

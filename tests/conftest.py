@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.testing.broker import running_broker
+from driftline.testing import running_broker
 from tests.simulation.many import counted
 
 _SESSION = f"t{uuid.uuid4().hex[:8]}"

@@ -21,7 +21,7 @@ from driftline.schemas.effects import CaughtUp, Effect, Input, Read
 from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
-from driftline.testing.in_process import Outcome, run_in_process
+from driftline.testing import Outcome, run_in_process
 from tests.contract.support import DEADLINE_S, Lab
 from tests.state_difference import state_difference
 
@@ -70,7 +70,7 @@ def test_servers_that_come_later_fold_what_was_before_them_to_the_same_bits(lab:
     """All that is left of the first servers is the log; the new ones are handed deltas before they know the ledger."""
     plain = run_in_process(lab.broker, sgd_offer(lab.unique("stayed"), 2, steps=30), names(2), noise)
     offer = sgd_offer(lab.unique("relieved"), 2, steps=30)
-    relieved = run_in_process(lab.broker, offer, names(2), noise, servers=2, relieve_at=20)
+    relieved = run_in_process(lab.broker, offer, names(2), noise, servers=2, restart_servers_at=20)
     assert failures(relieved) == set()
     assert relieved.state.states[30].state == plain.state.states[30].state
 
@@ -80,7 +80,7 @@ def test_servers_that_begin_at_a_checkpoint_go_on_to_the_same_bits(lab: Lab) -> 
     plain = run_in_process(lab.broker, sgd_offer(lab.unique("stayed"), 2, steps=14), names(2), noise)
     offer = sgd_offer(lab.unique("entered"), 2, steps=14)
     offer = replace(offer, config=replace(offer.config, snapshot_every=3))
-    entered = run_in_process(lab.broker, offer, names(2), noise, servers=2, relieve_at=8)
+    entered = run_in_process(lab.broker, offer, names(2), noise, servers=2, restart_servers_at=8)
     assert failures(entered) == set()
     assert entered.state.states[14].state == plain.state.states[14].state
     search = enter_ledger(lab.broker, offer.config.name)

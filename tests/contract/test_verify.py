@@ -12,7 +12,7 @@ from driftline.producers.deltas import Gradient
 from driftline.replay.verify.reading import verify_run
 from driftline.schemas.records import Delta
 from driftline.schemas.run.consistency import Consistency
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 from tests.contract.support import Lab
 from tests.unit.verifiable import PARTITIONS, Log, compute, offer
 

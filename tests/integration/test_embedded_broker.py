@@ -18,7 +18,7 @@ from driftline.broker.embedded import EmbeddedBroker, java
 from driftline.broker.embedded.jars import ensure_jars
 from driftline.config.connection import Connection
 from driftline.errors import BrokerUnreachable
-from driftline.testing.broker import running_broker
+from driftline.testing import running_broker
 
 pytestmark = pytest.mark.kafka
 

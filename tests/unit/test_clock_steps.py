@@ -11,7 +11,7 @@ import pytest
 
 import driftline
 from driftline.broker.memory import MemoryBroker
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 from tests.unit.verifiable import compute, offer
 
 HOUR_S = 3600.0

@@ -4,24 +4,20 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError
-from driftline.ledger.follower import Model
-from driftline.producers.deltas import Gradient
-from driftline.schemas.records.sample_range import Samples
-from driftline.testing.in_process import Leased, run_in_process
+from driftline.testing import train_in_process
 from driftline.training.model import rule as optimizer_settings
-from driftline.training.task import Task, load_task
+from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
-from driftline.training.task.evaluation import evaluate
 from driftline.training.task.randomness import build_model
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
-WRITTEN, TRIED, KEPT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+WRITTEN, TRIED, TESTED, KEPT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -37,27 +33,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def trained(task: Task, steps: int) -> dict[str, float]:
-    """Train a task with two workers and two servers, all in this process, and measure the last version."""
-    computing = Computing(task, RunSettings(run="page", workers=2, steps=steps, seed=0, partitions=4))
-    workers = ("worker-1", "worker-2")
-
-    def compute(worker: str, model: Model, clock: int, leased: Samples) -> Gradient:
-        found = computing.gradient(model, worker=worker, start=0, clock=clock, leased=leased)
-        assert isinstance(found, Gradient)
-        return found
-
-    outcome = run_in_process(MemoryBroker(), computing.offer, workers, Leased(compute), servers=2)
-    assert outcome.model is not None
-    assert outcome.model.version == steps
-    return evaluate(task, build_model(task, 0), computing.offer.layout, outcome.model.flat)
-
-
 @pytest.mark.parametrize("settings", [{}, {"rule": "sgd", "learning_rate": "0.05"}], ids=["adamw", "sgd"])
 def test_the_task_of_the_page_learns(settings: dict[str, str]) -> None:
     """Found by the words that the page shows, with and without its settings."""
     assert "driftline train tumours.py:Tumours" in PAGE
-    assert trained(load_task("tumours.py:Tumours", settings), steps=40)["accuracy"] > 0.9
+    outcome = train_in_process(load_task("tumours.py:Tumours", settings), steps=40, servers=2)
+    assert outcome.metrics["accuracy"] > 0.9
 
 
 def test_the_loop_of_the_page_trains_without_kafka(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,13 +49,20 @@ def test_the_loop_of_the_page_trains_without_kafka(capsys: pytest.CaptureFixture
     assert float(accuracy[1]) > 0.9
 
 
+def test_the_test_of_the_page_passes() -> None:
+    """Run in this process, as pytest would."""
+    names: dict[str, Any] = {}
+    exec(TESTED, names)  # noqa: S102 - the page's own code
+    names["test_the_task_learns"]()
+
+
 def test_the_model_can_be_kept_as_the_page_says(folder: Path) -> None:
     """A state dict that torch loads into the task's model."""
     import torch  # noqa: PLC0415 - only here
 
     (folder / "kept.py").write_text(KEPT)
     task = load_task("kept.py:Kept")
-    measured = trained(task, steps=2)
+    measured = train_in_process(task, steps=2, servers=2).metrics
     model = build_model(task, 1)
     model.load_state_dict(torch.load("tumours.pt", weights_only=True))
     with torch.no_grad():

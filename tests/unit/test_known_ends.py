@@ -9,7 +9,7 @@ from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.ledger.known_ends import OWNER, KnownEnds
 from driftline.ledger.run_state import RunState
 from driftline.schemas.effects import AskEnds, Effect, Finish
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 from tests.unit.newcomer import new_server
 from tests.unit.verifiable import PARTITIONS, compute, offer
 

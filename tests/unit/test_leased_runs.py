@@ -17,7 +17,7 @@ from driftline.schemas.records.sample_range import SampleRange, Samples, count
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
-from driftline.testing.in_process import Leased, run_in_process
+from driftline.testing import LeasedGradients, run_in_process
 from driftline.training.task.data import LeasedSamples
 from tests.unit.verifiable import Log
 
@@ -51,7 +51,9 @@ class Ran:
 
     def __init__(self, bounds: Consistency, servers: int, pauses: dict[str, float] | None = None) -> None:
         broker = MemoryBroker()
-        outcome = run_in_process(broker, offer(bounds), WORKERS, Leased(compute), servers=servers, pauses=pauses)
+        outcome = run_in_process(
+            broker, offer(bounds), WORKERS, LeasedGradients(compute), servers=servers, pauses=pauses
+        )
         self.state = outcome.state
         self.log = Log.of(broker, RUN)
         self.digest = self.state.states[self.state.version].state

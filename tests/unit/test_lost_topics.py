@@ -19,7 +19,7 @@ from driftline.ledger.entering.remains import check_ledger_kept
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 from driftline.training.worker.preparing import prepare_topics
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends

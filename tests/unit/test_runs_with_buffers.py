@@ -16,7 +16,7 @@ from driftline.producers.deltas import Gradient
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.records.sample_range import Samples
 from driftline.schemas.run.local_work import LocalWork
-from driftline.testing.in_process import Leased, Outcome, run_in_process
+from driftline.testing import LeasedGradients, Outcome, run_in_process
 from driftline.training.model.layout import FlatArray, flatten_parameters, load_parameters
 from driftline.training.task import Dataset, Task
 from driftline.training.task.computing import Computing
@@ -122,7 +122,9 @@ def run_of(local_steps: int) -> Run:
     broker = MemoryBroker()
     offer = computing["ada"].offer
     assert offer.layout.fingerprint() == computing["bob"].offer.layout.fingerprint()
-    outcome = run_in_process(broker, offer, WORKERS, Leased(compute), servers=2, relieve_at=STEPS // 2, timeout_s=300.0)
+    outcome = run_in_process(
+        broker, offer, WORKERS, LeasedGradients(compute), servers=2, restart_servers_at=STEPS // 2, timeout_s=300.0
+    )
     assert outcome.model is not None
     models[outcome.model.version] = outcome.model.flat
     return Run(broker, outcome, offer.layout, models, contributions)

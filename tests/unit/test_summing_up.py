@@ -7,7 +7,7 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RunError
 from driftline.ledger.entering.reading import read_ledger
 from driftline.observe.run.summing_up import sum_up
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 from tests.unit.verifiable import compute, offer
 
 RUN = "over"

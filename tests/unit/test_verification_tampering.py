@@ -23,7 +23,7 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 from tests.unit.verifiable import PARTITIONS, Log, bad, compute, offer, trained
 
 STEPS = 6

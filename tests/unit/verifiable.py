@@ -23,7 +23,7 @@ from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import AnyRecord, LedgerRecord, PayloadRecord, RunStart, TermStart
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
-from driftline.testing.in_process import run_in_process
+from driftline.testing import run_in_process
 
 R = TypeVar("R", bound=AnyRecord)
 Place = tuple[Stream, int]
