@@ -1,6 +1,6 @@
 """The error tree.
 
-Every error that a user can meet names the thing, the value and the way out. The class says who broke the rule and
+Every error that a user can see says what is wrong, the value, and what to do. Its class says which side is wrong and
 whether trying again can help:
 
     DriftlineError
@@ -8,20 +8,20 @@ whether trying again can help:
     ├── ConfigError           the configuration is wrong, all problems at once      exit 2
     ├── IntegrityError        the log is not what its digests say                   exit 3
     ├── BrokerError           Kafka answered with an error, or not at all
-    │   ├── BrokerUnreachable     nobody answers at the address                     retriable
+    │   ├── BrokerUnreachable     no answer from the address                        retriable
     │   ├── DeliveryFailed        a record was not acknowledged in time             retriable
-    │   ├── TopicMissing          a topic is not there
-    │   ├── RightMissing          Kafka's access rules do not let us
+    │   ├── TopicMissing          a topic does not exist
+    │   ├── RightMissing          Kafka's access rules (ACLs) forbid it
     │   └── EmbeddedBrokerError   the broker on this machine cannot start or stop
     ├── RecordError           one record is unusable; the reader goes on
-    │   ├── Undecodable           bytes that are no record of ours
-    │   └── NotEncodable          a record of ours that breaks its schema
+    │   ├── Undecodable           bytes that are not a driftline record
+    │   └── NotEncodable          a record that breaks its schema
     └── RunError
         ├── RunRefused            this process does not fit the run
         ├── RunEnded              the run is over
         ├── MemberRemoved         the ledger removed this member
         ├── NonFiniteState        an update would make the model non-finite
-        └── WaitTimeout           a wait reached its deadline; says for whom        retriable
+        └── WaitTimeout           a wait reached its deadline; says for what         retriable
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class UsageError(DriftlineError):
 
 
 class ConfigError(DriftlineError):
-    """The configuration is wrong. Holds every problem found, not only the first."""
+    """The configuration is wrong. Lists every problem, not only the first."""
 
     exit_code = 2
 
@@ -62,7 +62,7 @@ class BrokerError(DriftlineError):
 
 
 class BrokerUnreachable(BrokerError):
-    """Nobody answers at the address."""
+    """No broker answers at the address."""
 
     retriable = True
 
@@ -74,11 +74,11 @@ class DeliveryFailed(BrokerError):
 
 
 class TopicMissing(BrokerError):
-    """A topic is not there."""
+    """A topic does not exist."""
 
 
 class RightMissing(BrokerError):
-    """Kafka's access rules do not let us. The message says whom, what, and how the right is given."""
+    """Kafka's access rules (ACLs) forbid it. The message names the user, the right, and the command that grants it."""
 
 
 class EmbeddedBrokerError(BrokerError):
@@ -86,19 +86,19 @@ class EmbeddedBrokerError(BrokerError):
 
 
 class RecordError(DriftlineError):
-    """One record is unusable; whoever reads counts it and goes on."""
+    """One record is unusable; the reader counts it and goes on."""
 
 
 class Undecodable(RecordError):
-    """Bytes that are no record of ours."""
+    """Bytes that are not a driftline record."""
 
 
 class NotEncodable(RecordError):
-    """A record of ours that breaks its schema."""
+    """A record that breaks its schema."""
 
 
 class RunError(DriftlineError):
-    """Something about the run as a whole."""
+    """Something is wrong with the run as a whole."""
 
 
 class RunRefused(RunError):
@@ -120,6 +120,6 @@ class NonFiniteState(RunError):
 
 
 class WaitTimeout(RunError):
-    """A wait reached its deadline. The message says for what and for whom."""
+    """A wait reached its deadline. The message says what it waited for."""
 
     retriable = True

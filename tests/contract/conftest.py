@@ -1,4 +1,4 @@
-"""Runs every contract test against both implementations of the seam."""
+"""Runs every contract test on both implementations of the seam."""
 
 from collections.abc import Callable, Iterator
 
@@ -49,7 +49,7 @@ def _kafka(bootstrap_servers: str, protocol: GroupProtocol) -> Broker:
 
 
 def _with_long_sessions(bootstrap_servers: str, unique_name: Callable[[str], str]) -> Callable[[str], str]:
-    """Return ``unique_name`` so that a group of such a name has the session that clients of the classic one ask for."""
+    """Return ``unique_name`` with a prefix whose groups have the session of classic clients."""
     client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def unique(label: str) -> str:
@@ -66,7 +66,7 @@ def _with_long_sessions(bootstrap_servers: str, unique_name: Callable[[str], str
 
 @pytest.fixture(params=["memory", pytest.param("classic", marks=pytest.mark.kafka)])
 def lab(request: pytest.FixtureRequest, unique_name: Callable[[str], str]) -> Iterator[Lab]:
-    """A broker: in memory, or Kafka with groups by this protocol; tests of groups ask for further ones."""
+    """A broker: in memory, or Kafka with groups of one protocol; tests of groups add the other protocols."""
     closers: list[Callable[[], object]] = []
     if request.param == "memory":
         made = Lab(MemoryBroker(), _memory_away, unique_name, closers)

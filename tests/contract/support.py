@@ -1,4 +1,4 @@
-"""Small steps that contract tests are made of; each has a generous deadline and says what it waited for."""
+"""Small steps of contract tests; each has a generous deadline and says what it waited for."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ E = TypeVar("E", bound="Record | EndReached | Assigned | Revoked")
 
 
 class Polled(Protocol):
-    """What both kinds of readers have."""
+    """What both kinds of readers have in common."""
 
     def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         """Return the next event."""
@@ -35,7 +35,7 @@ class Polled(Protocol):
 
 @dataclass(frozen=True)
 class Lab:
-    """A broker with helpers; whatever is made by it is closed after the test."""
+    """A broker with helpers; everything made with it is closed after the test."""
 
     broker: Broker
     away: Callable[[], Broker]
@@ -85,12 +85,12 @@ def write(producer: Producer, topic: str, partition: int, *values: Payload | Non
 
 
 def until(reader: Polled, kind: type[E]) -> E:
-    """Poll until an event of this kind comes, dropping others."""
+    """Poll until an event of this kind comes; drop others."""
     return collect(reader, 1, kind)[0]
 
 
 def collect(reader: Polled, n: int, kind: type[E]) -> list[E]:
-    """Poll until ``n`` events of this kind came, dropping others."""
+    """Poll until ``n`` events of this kind came; drop others."""
     found: list[E] = []
     deadline_s = time.monotonic() + DEADLINE_S
     while len(found) < n:
@@ -102,7 +102,7 @@ def collect(reader: Polled, n: int, kind: type[E]) -> list[E]:
 
 
 def next_event(reader: Polled) -> Record | EndReached | Assigned | Revoked:
-    """Poll until anything comes."""
+    """Poll until any event comes."""
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
         event = reader.poll(0.1)
@@ -112,7 +112,7 @@ def next_event(reader: Polled) -> Record | EndReached | Assigned | Revoked:
 
 
 def values_of(reader: Polled, n: int) -> list[bytes | None]:
-    """Values of the next ``n`` records."""
+    """Return the values of the next ``n`` records."""
     return [record.value for record in collect(reader, n, Record)]
 
 
@@ -125,7 +125,7 @@ def quiet(reader: Polled, wait_s: float = 0.3) -> None:
 
 
 def settle(readers: dict[str, GroupReader], owned: dict[str, set[int]], goal: dict[str, set[int]]) -> None:
-    """Poll all members in turn until each owns what ``goal`` says; ``owned`` is updated."""
+    """Poll all members in turn until each owns what ``goal`` says; updates ``owned``."""
     deadline_s = time.monotonic() + DEADLINE_S
     while owned != goal:
         assert time.monotonic() < deadline_s, f"waited for {goal}, owned are {owned}"

@@ -1,4 +1,4 @@
-"""Topics are made once, as asked, and say where they begin and end."""
+"""Topics are created once and as requested, and report where they begin and end."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_a_name_that_kafka_does_not_allow_is_refused(lab: Lab, name: str) -> Non
         lab.admin().create([TopicSpec(name, 1)])
 
 
-def test_deleted_topics_are_gone_and_deleting_them_again_is_fine(lab: Lab) -> None:
+def test_deleted_topics_are_gone_and_can_be_deleted_again(lab: Lab) -> None:
     topic, admin = lab.topic(), lab.admin()
     admin.delete([topic, lab.unique("missing")])
     assert topic not in admin.topics()
@@ -47,7 +47,7 @@ def test_deleted_topics_are_gone_and_deleting_them_again_is_fine(lab: Lab) -> No
         admin.bounds(topic)
 
 
-def test_a_topic_made_anew_begins_at_zero(lab: Lab) -> None:
+def test_a_topic_created_again_begins_at_zero(lab: Lab) -> None:
     topic, producer, admin = lab.topic(), lab.producer(), lab.admin()
     write(producer, topic, 0, b"x", b"y")
     admin.delete([topic])
@@ -65,14 +65,14 @@ def test_bounds_follow_what_is_written_and_trimmed(lab: Lab) -> None:
     assert admin.bounds(topic) == {0: Bounds(2, 3), 1: Bounds(0, 1)}
 
 
-def test_nothing_keeps_a_healthy_topic_from_taking_records_and_a_missing_one_is_named(lab: Lab) -> None:
+def test_a_healthy_topic_takes_records_and_a_missing_one_is_named(lab: Lab) -> None:
     admin, missing = lab.admin(), lab.unique("missing")
     assert admin.why_not_writable(lab.topic(partitions=2)) == []
     with pytest.raises(TopicMissing, match=missing):
         admin.why_not_writable(missing)
 
 
-def test_trimming_beyond_the_end_or_elsewhere_is_refused(lab: Lab) -> None:
+def test_trimming_beyond_the_end_or_a_missing_partition_is_refused(lab: Lab) -> None:
     topic, admin = lab.topic(), lab.admin()
     with pytest.raises(BrokerError, match=rf"{topic}\[0\].* to 1"):
         admin.trim(topic, {0: 1})

@@ -1,4 +1,4 @@
-"""What sets Kafka's group protocols apart: who comes back to what, and how soon a death is noticed."""
+"""How Kafka's group protocols differ: what a returning member owns, and how soon a death is noticed."""
 
 import subprocess
 import sys
@@ -59,7 +59,7 @@ def static(kafka_bootstrap: str, unique_name: Callable[[str], str], topic: str) 
 
 @pytest.mark.parametrize("member", ["server-1", "Ärger mit: dem 2. Server"])
 def test_a_static_member_that_comes_back_has_its_partitions_again(static: Join, member: str) -> None:
-    """Long before its session ends, and nobody else is disturbed; names are as free as those of servers."""
+    """Long before its session ends, and without disturbing the other members; names are as free as those of servers."""
     readers, owned = {"stays": static("stays"), member: static(member)}, dict[str, set[int]]()
     _share(readers, owned)
     readers.pop(member).close()
@@ -86,8 +86,8 @@ def _share(readers: dict[str, GroupReader], owned: dict[str, set[int]]) -> None:
                     pass
 
 
-def test_of_two_static_members_of_one_name_the_earlier_ends_and_is_told_why(static: Join) -> None:
-    """A process that was taken for dead and replaced must not go on beside its successor."""
+def test_of_two_static_members_of_one_name_the_earlier_ends_with_the_reason(static: Join) -> None:
+    """A process that counted as dead and was replaced must not go on beside its successor."""
     earlier = static("server-1")
     until(earlier, Assigned)
     later = static("server-1")
@@ -100,7 +100,10 @@ def test_of_two_static_members_of_one_name_the_earlier_ends_and_is_told_why(stat
 def test_on_the_embedded_broker_a_killed_member_is_replaced_within_moments(
     kafka_bootstrap: str, unique_name: Callable[[str], str], topic: str
 ) -> None:
-    """Chosen by itself: a classic member would be waited for six seconds. A busy machine is given half of these."""
+    """The protocol is chosen automatically: a classic member would hold its partitions for six seconds.
+
+    A busy machine gets half of that.
+    """
     group = unique_name("group")
     reader = KafkaBroker(KafkaSettings(kafka_bootstrap)).group_reader(topic, group, "stays", Start.END)
     owned: dict[str, set[int]] = {"stays": set()}

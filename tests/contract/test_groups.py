@@ -1,4 +1,4 @@
-"""A group shares out partitions, and hands them over."""
+"""A group assigns partitions to its members, and moves them without losing or repeating a hand-over."""
 
 from collections.abc import Callable
 
@@ -67,7 +67,7 @@ def _until_even(readers: dict[str, GroupReader], owned: dict[str, set[int]]) -> 
     raise AssertionError(f"two members never shared evenly: {owned}")
 
 
-def test_nobody_waits_for_a_member_that_closed_while_it_owned_nothing(lab: Lab) -> None:
+def test_the_group_does_not_wait_for_a_member_that_closed_without_partitions(lab: Lab) -> None:
     topic = lab.topic()
     join = _joiner(lab, topic)
     owner, idle = join("a"), join("b")
@@ -79,7 +79,7 @@ def test_nobody_waits_for_a_member_that_closed_while_it_owned_nothing(lab: Lab) 
     assert until(join("c"), Assigned) == Assigned((0,))
 
 
-def test_a_partition_is_taken_from_one_before_it_is_given_to_the_other(lab: Lab) -> None:
+def test_a_partition_is_revoked_from_one_member_before_another_gets_it(lab: Lab) -> None:
     topic = lab.topic(partitions=2)
     join = _joiner(lab, topic)
     readers = {"a": join("a")}
@@ -103,7 +103,7 @@ def test_a_partition_is_taken_from_one_before_it_is_given_to_the_other(lab: Lab)
     raise AssertionError(f"the second member never got its share: {owners}")
 
 
-def test_no_record_of_a_partition_comes_after_it_was_taken_away(lab: Lab) -> None:
+def test_no_record_of_a_partition_comes_after_it_was_revoked(lab: Lab) -> None:
     topic, producer = lab.topic(partitions=2), lab.producer()
     for partition in (0, 1):
         write(producer, topic, partition, *[b"x" * 1000] * 300)
@@ -126,7 +126,7 @@ def test_no_record_of_a_partition_comes_after_it_was_taken_away(lab: Lab) -> Non
     raise AssertionError("the first member never gave a partition up")
 
 
-def test_what_is_written_after_assigned_is_read_although_reading_starts_at_the_end(lab: Lab) -> None:
+def test_records_written_after_assigned_are_read_even_from_start_end(lab: Lab) -> None:
     topic, producer = lab.topic(partitions=2), lab.producer()
     for partition in (0, 1):
         write(producer, topic, partition, b"before")
@@ -172,7 +172,7 @@ def test_partitions_paused_right_after_assigned_lose_nothing(lab: Lab) -> None:
     assert values_of(reader, 2) == [b"a", b"b"]
 
 
-def test_a_position_that_is_deleted_under_a_group_reader_is_loud(lab: Lab) -> None:
+def test_a_position_deleted_under_a_group_reader_is_an_error(lab: Lab) -> None:
     topic, producer = lab.topic(), lab.producer()
     write(producer, topic, 0, *[bytes(900_000)] * 12)
     reader = _joiner(lab, topic)("a")
@@ -189,8 +189,8 @@ def test_a_group_of_a_missing_topic_is_refused_by_name(lab: Lab) -> None:
         until(reader, Assigned)
 
 
-def test_a_partition_is_read_on_from_an_offset(lab: Lab) -> None:
-    """Also one that is paused, and behind what was fetched before; a partition of somebody else is left alone."""
+def test_seek_reads_an_owned_partition_from_an_offset(lab: Lab) -> None:
+    """Also a paused one, and also backwards; seeking in a partition of another member does nothing."""
     topic, producer = lab.topic(partitions=2), lab.producer()
     for number in range(6):
         write(producer, topic, 0, b"%d" % number)
@@ -206,7 +206,7 @@ def test_a_partition_is_read_on_from_an_offset(lab: Lab) -> None:
     assert values_of(reader, 5) == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_a_position_that_was_lost_is_replaced_by_one_that_is_there(lab: Lab) -> None:
+def test_after_a_lost_position_seek_reads_on_from_one_that_exists(lab: Lab) -> None:
     topic, producer, admin = lab.topic(partitions=1), lab.producer(), lab.admin()
     for number in range(4):
         write(producer, topic, 0, b"%d" % number)

@@ -1,4 +1,4 @@
-"""Wrong settings are refused as a whole, before anything is created, and secrets stay secret. Needs no broker."""
+"""Wrong settings are refused as a whole before a client exists, and secrets stay secret. Needs no broker."""
 
 import pytest
 from confluent_kafka import KafkaError
@@ -13,17 +13,17 @@ _ADDRESS = "localhost:9092"
 
 
 @pytest.mark.parametrize("servers", ["localhost:9092", "a:1,b:2, c:65535", "[::1]:9092", "SSL://host.example:9093"])
-def test_addresses_as_kafka_takes_them_pass(servers: str) -> None:
+def test_addresses_in_kafkas_form_are_accepted(servers: str) -> None:
     assert KafkaSettings(servers).common()["bootstrap.servers"] == servers
 
 
 @pytest.mark.parametrize("servers", ["", "localhost", "a:1,,b:2", "a:0", "a:65536", "a:b", "http://a:1/x", "a b:1"])
-def test_an_address_that_cannot_be_one_is_refused_with_an_example(servers: str) -> None:
+def test_an_invalid_address_is_refused_with_an_example(servers: str) -> None:
     with pytest.raises(ConfigError, match=r'is not an address; an example is "localhost:9092"'):
         KafkaSettings(servers)
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         KafkaSettings(
             "nowhere",
@@ -58,11 +58,11 @@ def test_every_problem_is_told_at_once() -> None:
         assert part in text
 
 
-def test_what_only_repeats_our_own_choice_is_no_problem() -> None:
+def test_a_property_that_repeats_our_value_is_accepted() -> None:
     KafkaSettings(_ADDRESS, {"acks": "ALL", "enable.idempotence": "true", "auto.offset.reset": "error"})
 
 
-def test_a_file_that_is_not_there_is_found_before_any_client_is_made() -> None:
+def test_a_missing_file_is_reported_before_any_client_exists() -> None:
     with pytest.raises(ConfigError, match=r"ssl\.ca\.location"):
         KafkaSettings(_ADDRESS, {"security.protocol": "ssl", "ssl.ca.location": "/nonexistent/ca.pem"})
 
@@ -118,7 +118,7 @@ def test_a_single_refusal_does_not_break_a_client_that_has_worked() -> None:
     faults.check()
 
 
-def test_brokers_that_are_down_break_nothing_and_leave_a_last_word() -> None:
+def test_brokers_that_are_down_do_not_break_a_client_and_leave_their_reason() -> None:
     faults = Faults(KafkaSettings(_ADDRESS))
     faults.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     faults.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
@@ -150,17 +150,17 @@ def test_a_fatal_error_breaks_a_client_for_good() -> None:
 def test_the_protocol_that_notices_a_death_first_is_chosen(
     protocols: str | None, session_ms: str | None, chosen: GroupProtocol
 ) -> None:
-    """By Kafka's default the newer one waits for 45 seconds, the classic one for as long as we say."""
+    """With Kafka's defaults the newer protocol waits 45 seconds, the classic one as long as the client chooses."""
     told = {"group.coordinator.rebalance.protocols": protocols, "group.consumer.session.timeout.ms": session_ms}
     assert suitable_protocol({name: value for name, value in told.items() if value is not None}, 6.0) is chosen
 
 
-def test_settings_that_may_not_be_read_choose_what_every_kafka_has() -> None:
+def test_without_readable_settings_the_protocol_of_every_kafka_is_chosen() -> None:
     assert suitable_protocol(None, 6.0) is GroupProtocol.STATIC
 
 
-def test_only_what_a_protocol_leaves_to_the_client_is_said() -> None:
-    """The newer one refuses a session or an assignor of the client's; only a static member has an id."""
+def test_a_client_sets_only_what_its_group_protocol_allows() -> None:
+    """The newer protocol allows no session and no assignor; only a static member has an instance id."""
     settings = KafkaSettings(_ADDRESS, session_timeout_s=6.0)
     names = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.instance.id"}
     said = {protocol: names & settings.group("g", "m", protocol).keys() for protocol in GroupProtocol}

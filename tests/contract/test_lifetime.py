@@ -1,4 +1,4 @@
-"""Clients end in time, answer in time, and stay in the process that made them."""
+"""Clients answer in time, end in time, and work only in the process that made them."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
 from tests.contract.support import DEADLINE_S, Lab, write
 
 
-def test_check_answers_when_the_broker_is_there(lab: Lab) -> None:
+def test_check_succeeds_when_the_broker_answers(lab: Lab) -> None:
     lab.broker.check(DEADLINE_S)
 
 
@@ -28,7 +28,9 @@ def test_check_answers_when_the_broker_is_there(lab: Lab) -> None:
     ],
     ids=["check", "topics", "create", "delete", "bounds", "trim", "read"],
 )
-def test_nobody_at_the_address_is_said_within_the_deadline(lab: Lab, ask: Callable[[object], object]) -> None:
+def test_a_broker_that_does_not_answer_is_reported_within_the_deadline(
+    lab: Lab, ask: Callable[[object], object]
+) -> None:
     broker = lab.away()
     begin_s = time.monotonic()
     with pytest.raises(
@@ -51,7 +53,7 @@ def test_records_for_a_broker_that_is_away_fail_after_the_delivery_time_out(lab:
     assert producer.close() == 0
 
 
-def test_readers_of_a_broker_that_is_away_say_nothing(lab: Lab) -> None:
+def test_readers_of_a_broker_that_is_away_raise_nothing(lab: Lab) -> None:
     reader = lab.away().reader()
     group_reader = lab.away().group_reader("t", "g", "a", Start.END)
     assert reader.poll(0.3) is None
@@ -72,7 +74,7 @@ def test_closing_a_producer_counts_and_reports_what_was_not_delivered(lab: Lab) 
     assert producer.close() == 0
 
 
-def test_closing_a_producer_delivers_what_it_holds(lab: Lab) -> None:
+def test_closing_a_producer_delivers_its_queued_records(lab: Lab) -> None:
     topic, producer = lab.topic(), lab.broker.producer()
     for _ in range(50):
         producer.send(topic, 0, b"x")
@@ -80,7 +82,7 @@ def test_closing_a_producer_delivers_what_it_holds(lab: Lab) -> None:
     assert lab.admin().bounds(topic)[0].end == 50
 
 
-def test_everything_can_be_closed_twice_and_then_refuses_to_work(lab: Lab) -> None:
+def test_every_client_can_be_closed_twice_and_then_refuses_to_work(lab: Lab) -> None:
     topic = lab.topic()
     producer, reader, admin = lab.broker.producer(), lab.broker.reader(), lab.admin()
     group_reader = lab.broker.group_reader(topic, lab.unique("group"), "a", Start.END)
@@ -97,7 +99,7 @@ def test_everything_can_be_closed_twice_and_then_refuses_to_work(lab: Lab) -> No
         admin.topics()
 
 
-def test_a_forked_process_is_told_to_make_its_own_clients(lab: Lab) -> None:
+def test_a_client_in_a_forked_process_says_to_make_a_new_one(lab: Lab) -> None:
     topic, producer, reader, admin = lab.topic(), lab.producer(), lab.reader(), lab.admin()
     group_reader = lab.keep(lab.broker.group_reader(topic, lab.unique("group"), "a", Start.END))
     uses: list[Callable[[], object]] = [

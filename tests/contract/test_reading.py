@@ -1,4 +1,4 @@
-"""Where reading begins, where it ends, and what happens when the position is not there."""
+"""Where reading begins, where it ends, and what happens when a position does not exist."""
 
 import threading
 
@@ -24,7 +24,7 @@ _TEN = [b"%d" % number for number in range(10)]
         (10, 10),
     ],
 )
-def test_reading_starts_where_it_was_told_to(lab: Lab, position: Position, first: int) -> None:
+def test_reading_starts_at_the_given_position(lab: Lab, position: Position, first: int) -> None:
     topic, producer, reader = lab.topic(), lab.producer(), lab.reader()
     write(producer, topic, 0, *_TEN)
     assert reader.read(topic, 0, position) == first
@@ -32,7 +32,7 @@ def test_reading_starts_where_it_was_told_to(lab: Lab, position: Position, first
     assert values_of(reader, 11 - first) == [*_TEN, b"later"][first:]
 
 
-def test_the_end_is_told_each_time_it_is_newly_reached(lab: Lab) -> None:
+def test_the_end_is_returned_each_time_it_is_reached(lab: Lab) -> None:
     topic, producer, reader = lab.topic(), lab.producer(), lab.reader()
     reader.read(topic, 0, Start.BEGINNING)
     assert until(reader, EndReached) == EndReached(topic, 0, 0)
@@ -43,8 +43,8 @@ def test_the_end_is_told_each_time_it_is_newly_reached(lab: Lab) -> None:
     assert reader.poll(0.3) is None
 
 
-def test_a_partition_that_never_rests_has_an_end_too(lab: Lab) -> None:
-    """What was there when reading began is all that a newcomer has to wait for; it comes before the writer stops."""
+def test_a_partition_with_a_permanent_writer_has_an_end_too(lab: Lab) -> None:
+    """A new reader waits only for the records that were there when it began; the end comes before the writer stops."""
     topic, producer, reader, stop = lab.topic(), lab.producer(), lab.reader(), threading.Event()
     write(producer, topic, 0, *_TEN)
 
@@ -72,7 +72,7 @@ def test_the_end_of_one_partition_says_nothing_about_another(lab: Lab) -> None:
     assert {(end.partition, end.offset) for end in collect(reader, 2, EndReached)} == {(0, 0), (1, 1)}
 
 
-def test_reading_again_begins_anew_at_the_new_position(lab: Lab) -> None:
+def test_reading_again_starts_at_the_new_position(lab: Lab) -> None:
     topic, producer, reader = lab.topic(), lab.producer(), lab.reader()
     write(producer, topic, 0, *_TEN)
     reader.read(topic, 0, Start.BEGINNING)
@@ -84,7 +84,7 @@ def test_reading_again_begins_anew_at_the_new_position(lab: Lab) -> None:
     assert until(reader, EndReached).offset == 10
 
 
-def test_nothing_comes_of_a_partition_that_was_stopped_and_others_go_on(lab: Lab) -> None:
+def test_a_stopped_partition_returns_nothing_and_others_go_on(lab: Lab) -> None:
     topic, producer, reader = lab.topic(partitions=2), lab.producer(), lab.reader()
     write(producer, topic, 0, *_TEN)
     reader.read(topic, 0, Start.BEGINNING)
@@ -115,7 +115,7 @@ def test_a_position_that_the_log_does_not_hold_is_refused_with_what_it_holds(lab
     assert caught.value.bounds == Bounds(5, 10)
 
 
-def test_a_position_that_is_deleted_while_reading_is_loud_and_others_are_read_on(lab: Lab) -> None:
+def test_a_position_deleted_while_reading_is_an_error_and_others_are_read_on(lab: Lab) -> None:
     topic, producer, reader, admin = lab.topic(partitions=2), lab.producer(), lab.reader(), lab.admin()
     # More than a reader fetches ahead, so that the trimming overtakes it.
     write(producer, topic, 0, *[bytes(900_000)] * 12)
@@ -152,7 +152,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_reported(lab: Lab) -> None:
         until(reader, Record)
 
 
-def test_partitions_are_read_from_the_moment_that_they_exist(lab: Lab) -> None:
+def test_partitions_can_be_read_as_soon_as_they_exist(lab: Lab) -> None:
     topics = [lab.topic(partitions=4) for _ in range(5)]
     reader = lab.reader()
     for topic in topics:

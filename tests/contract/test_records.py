@@ -1,4 +1,4 @@
-"""What is written is what is read."""
+"""A record is read as it was written, once, and in order."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ def test_records_come_in_the_order_in_which_they_were_sent(lab: Lab) -> None:
     assert [record.offset for record in records] == list(range(len(sent)))
 
 
-def test_append_times_come_from_the_broker_and_never_fall(lab: Lab) -> None:
+def test_append_times_come_from_the_broker_and_never_decrease(lab: Lab) -> None:
     topic, producer, reader = (
         lab.topic(config={"message.timestamp.type": "LogAppendTime"}),
         lab.producer(),
@@ -105,7 +105,7 @@ def test_a_callback_may_send(lab: Lab) -> None:
     assert producer.flush(DEADLINE_S) == 0
 
 
-def test_a_record_for_a_topic_that_is_not_there_fails_by_name(lab: Lab) -> None:
+def test_a_record_for_a_missing_topic_fails_by_name(lab: Lab) -> None:
     producer, missing = lab.producer(), lab.unique("missing")
     errors: list[BrokerError | None] = []
     producer.send(missing, 0, b"x", on_delivery=errors.append)
@@ -115,7 +115,7 @@ def test_a_record_for_a_topic_that_is_not_there_fails_by_name(lab: Lab) -> None:
     assert missing in str(errors[0])
 
 
-def test_a_record_for_a_partition_that_is_not_there_fails_by_name(lab: Lab) -> None:
+def test_a_record_for_a_missing_partition_fails_by_name(lab: Lab) -> None:
     topic, producer = lab.topic(partitions=2), lab.producer()
     write(producer, topic, 0, b"x")
     errors: list[BrokerError | None] = []
@@ -129,8 +129,8 @@ def test_a_record_for_a_partition_that_is_not_there_fails_by_name(lab: Lab) -> N
     assert f"{topic}[2]" in str(errors[0]) or f"{topic} has 2 partitions" in str(errors[0])
 
 
-def test_who_asks_is_told_at_which_offset_a_record_is(lab: Lab) -> None:
-    """And nobody is told of one that failed."""
+def test_on_appended_gets_the_offset_of_each_acknowledged_record(lab: Lab) -> None:
+    """It is not called for a record that failed."""
     topic, producer = lab.topic(partitions=1), lab.producer()
     offsets: list[int] = []
     for _ in range(3):

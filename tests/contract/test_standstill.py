@@ -1,4 +1,4 @@
-"""Kafka's client stands still on a partition, and says nothing: who reads it reads on all the same."""
+"""When Kafka's client stands still on a partition without an error, our readers read on all the same."""
 
 from collections.abc import Callable
 from typing import cast
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def broker(kafka_bootstrap: str) -> KafkaBroker:
-    """Kafka, whose readers look soon whether they stand still."""
+    """Kafka, whose readers check soon whether they stand still."""
     return KafkaBroker(KafkaSettings(kafka_bootstrap, idle_check_s=0.3))
 
 
@@ -34,7 +34,7 @@ def topic(broker: KafkaBroker, unique_name: Callable[[str], str]) -> str:
 
 
 class Still:
-    """A client that gives nothing any longer, until it is told where to read on."""
+    """A client that returns nothing until it is assigned a partition again."""
 
     def __init__(self, client: Consumer) -> None:
         self._client, self._is_still = client, True
@@ -52,7 +52,7 @@ class Still:
 
 
 def _goes_on(broker: KafkaBroker, topic: str, reader: KafkaReader | KafkaGroupReader) -> None:
-    """Let the client stand still; what is written then must arrive."""
+    """Let the client stand still; records written after that must arrive."""
     assert until(reader, Record).value == b"first"
     setattr(reader, "_client", Still(cast("Consumer", reader._client)))  # noqa: B010 - nothing else stops it
     producer = broker.producer()
@@ -62,19 +62,21 @@ def _goes_on(broker: KafkaBroker, topic: str, reader: KafkaReader | KafkaGroupRe
     reader.close()
 
 
-def test_a_reader_reads_on(broker: KafkaBroker, topic: str) -> None:
+def test_a_reader_that_stands_still_reads_on(broker: KafkaBroker, topic: str) -> None:
     reader = broker.reader()
     reader.read(topic, 0, Start.BEGINNING)
     _goes_on(broker, topic, reader)
 
 
-def test_a_member_of_a_group_reads_on(broker: KafkaBroker, topic: str, unique_name: Callable[[str], str]) -> None:
+def test_a_group_member_that_stands_still_reads_on(
+    broker: KafkaBroker, topic: str, unique_name: Callable[[str], str]
+) -> None:
     reader = broker.group_reader(topic, unique_name("group"), "member", Start.BEGINNING)
     until(reader, Assigned)
     _goes_on(broker, topic, reader)
 
 
-def test_what_its_owner_paused_stays_so(broker: KafkaBroker, topic: str, unique_name: Callable[[str], str]) -> None:
+def test_a_paused_partition_stays_paused(broker: KafkaBroker, topic: str, unique_name: Callable[[str], str]) -> None:
     reader = broker.group_reader(topic, unique_name("group"), "member", Start.BEGINNING)
     until(reader, Assigned)
     assert until(reader, Record).value == b"first"

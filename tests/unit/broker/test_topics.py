@@ -1,4 +1,4 @@
-"""Names of topics are safe everywhere, and what the broker keeps fits each stream's use."""
+"""Topic names are safe in every Kafka, and retention fits each stream's use."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ def test_a_name_splits_back_into_run_and_stream(run: str, stream: Stream, prefix
 @pytest.mark.parametrize(
     "name", ["driftline.a", "driftline.a.b", "driftline.a.b.deltas", "other.a.deltas", "deltas", ""]
 )
-def test_foreign_topics_are_not_taken_for_ours(name: str) -> None:
+def test_topics_of_other_programs_are_not_parsed(name: str) -> None:
     assert parse_topic(name) is None
 
 

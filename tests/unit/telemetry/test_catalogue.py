@@ -13,7 +13,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "metrics.md").read_text()
 
 
 def rows() -> dict[str, tuple[str, set[str]]]:
-    """Return what the page says: metric → type, and labels of its own."""
+    """Return the page's table: metric → type and own labels."""
     found = re.findall(r"^\| `(driftline_\w+)` \| (\w+) \|[^|]*\|([^|]*)\|", PAGE, re.MULTILINE)
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in found}
 

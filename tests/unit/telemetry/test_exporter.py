@@ -30,14 +30,14 @@ def exporter() -> Iterator[Exporter]:
 
 @pytest.fixture(scope="module")
 def run() -> StillRun:
-    """A run that stopped at version 5 of 40. Nobody plays it on."""
+    """A run that stopped at version 5 of 40."""
     run = small_run("small", steps=40, snapshot_every=2)
     run.play(until_version=5)
     return run
 
 
 def scraped(exporter: Exporter) -> dict[str, Family]:
-    """Ask as Prometheus does, and read the answer with its own library."""
+    """Scrape as Prometheus does, and parse the answer with its own library."""
     with urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics", timeout=10) as answer:
         return {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
 
@@ -57,13 +57,13 @@ def test_a_scrape_gives_values_labels_and_types(run: StillRun, exporter: Exporte
     assert found["driftline_evaluation"].samples[0].labels == {**WHO, "metric": "distance"}
 
 
-def test_before_there_is_anything_to_report_a_scrape_is_no_error(exporter: Exporter) -> None:
+def test_a_scrape_without_a_source_is_no_error(exporter: Exporter) -> None:
     """A server that waits for its run."""
     assert {name for name in scraped(exporter) if name.startswith("driftline")} == {"driftline_log_lines"}
 
 
-def test_another_source_takes_the_place_of_the_first(exporter: Exporter) -> None:
-    """A worker that joins again is another session."""
+def test_a_later_source_replaces_the_first(exporter: Exporter) -> None:
+    """A worker that joins again has a new session."""
     exporter.watch(lambda: [Sample(catalogue.CLOCK, 7)])
     exporter.watch(
         lambda: [Sample(catalogue.CLOCK, 1), Sample(catalogue.HANDLING, Summary(2, 0.5), {"input": "timer"})]
@@ -86,7 +86,7 @@ def test_a_port_in_use_is_one_clear_error(exporter: Exporter) -> None:
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
-def test_an_address_that_is_not_ours_is_one_clear_error(host: str) -> None:
+def test_an_address_of_another_machine_is_one_clear_error(host: str) -> None:
     with pytest.raises(UsageError, match=f"--metrics {host}:0: cannot listen there: "):
         Exporter(host, 0, WHO)
 
@@ -105,8 +105,8 @@ def test_an_address_is_written_as_it_is_read() -> None:
     assert metrics_url(("::1", 9464)) == "http://[::1]:9464/metrics"
 
 
-def test_whether_a_port_is_free_is_known_before_a_process_needs_it(exporter: Exporter) -> None:
-    """With the words of the process itself; a port that is free stays so."""
+def test_a_port_is_checked_before_a_process_needs_it(exporter: Exporter) -> None:
+    """With the exporter's own message; a free port stays free."""
     with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{exporter.port}: another process listens there already"):
         check_free("127.0.0.1", exporter.port)
     with pytest.raises(UsageError, match="no such port; start from a lower one"):

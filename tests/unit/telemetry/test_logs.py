@@ -46,13 +46,13 @@ def test_an_unknown_level_is_refused_by_name() -> None:
         configure_logging("loud")
 
 
-def test_a_format_that_there_is_not_is_refused_by_name() -> None:
+def test_an_unknown_format_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"'xml'.*text, json"):
         configure_logging(log_format="xml")
 
 
-def test_every_line_says_who_it_is_from_in_both_formats() -> None:
-    """Also those of other parts of driftline, and for as long as the process has its role."""
+def test_every_line_names_run_role_and_member_in_both_formats() -> None:
+    """Also lines of other parts of driftline, for as long as the process has its role."""
     people, machines = io.StringIO(), io.StringIO()
     identify(run="my-run", role="server", member="server-1")
     try:

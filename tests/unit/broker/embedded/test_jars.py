@@ -1,4 +1,4 @@
-"""The jars: locked, fetched once, checked, and never half there."""
+"""Kafka's jars are locked, fetched once, checked, and never half there."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ LOCK = tuple(
 
 
 class Repository:
-    """Stands where jgo stands: gives contents, damaged ones if told to, and counts."""
+    """Takes the place of jgo: returns contents, damaged ones on request, and counts."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -27,7 +27,7 @@ class Repository:
         self.away = False
 
     def fetch_jar(self, jar: Jar, folder: Path) -> Path:
-        """Do what ``jars.fetch_jar`` does."""
+        """Replace ``jars.fetch_jar``."""
         self.asked.append(jar.artifact)
         if self.away:
             raise EmbeddedBrokerError(f"{jar.coordinates} could not be downloaded (ConnectionError: no route).")
@@ -48,13 +48,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def test_the_lock_names_one_kafka_and_nothing_of_another_version() -> None:
-    """Resolvers have been seen to mix in clients of an older Kafka without a word."""
+    """Resolvers have mixed in clients of an older Kafka without an error."""
     kafka = {jar.artifact: jar.version for jar in load_lock() if jar.group == "org.apache.kafka"}
     assert {"kafka_2.13", "kafka-clients", "kafka-server", "kafka-metadata"} <= set(kafka)
     assert set(kafka.values()) == {KAFKA_VERSION} == {"4.4.0"}
 
 
-def test_the_lock_is_complete_unambiguous_and_says_nothing_of_where() -> None:
+def test_the_lock_is_complete_and_unambiguous_and_has_no_address() -> None:
     """Every jar has a digest and a name of its own; no address and no folder is committed."""
     locked = load_lock()
     assert len({jar.file_name for jar in locked}) == len(locked) > 40
@@ -64,7 +64,7 @@ def test_the_lock_is_complete_unambiguous_and_says_nothing_of_where() -> None:
 
 
 def test_jars_are_fetched_once(repository: Repository) -> None:
-    """The second call asks for nothing and gives the same class path, in the order of the lock."""
+    """The second call fetches nothing and returns the same class path, in the order of the lock."""
     first = jars.ensure_jars()
     assert sorted(repository.asked) == sorted(CONTENT)
     assert jars.ensure_jars() == first
@@ -73,7 +73,7 @@ def test_jars_are_fetched_once(repository: Repository) -> None:
 
 
 def test_a_cut_jar_is_fetched_again(repository: Repository) -> None:
-    """Whatever cut it, only that one is replaced."""
+    """Only that jar is replaced."""
     path = jars.ensure_jars()[1]
     path.write_bytes(path.read_bytes()[:100])
     repository.asked.clear()
@@ -92,7 +92,7 @@ def test_a_changed_jar_of_the_same_size_is_fetched_again(repository: Repository)
 
 @pytest.mark.parametrize("damaged", [b"b" * 500, b"x" * 2000])
 def test_a_damaged_download_is_refused_by_name(repository: Repository, damaged: bytes) -> None:
-    """It never gets its name in the cache, nothing is left behind, and the next start only fetches what is missing."""
+    """It never gets its name in the cache, leaves no file behind, and the next start fetches only missing jars."""
     repository.damaged["beta"] = damaged
     with pytest.raises(EmbeddedBrokerError, match=r"org\.example:beta:1\.0 .*is not the locked jar"):
         jars.ensure_jars()
@@ -106,7 +106,7 @@ def test_a_damaged_download_is_refused_by_name(repository: Repository, damaged: 
 
 
 def test_without_a_network_the_first_start_says_what_is_needed(repository: Repository) -> None:
-    """What, how much, and what to do without a network."""
+    """It names the download, its size, and what to do without a network."""
     repository.away = True
     with pytest.raises(EmbeddedBrokerError) as caught:
         jars.ensure_jars()
@@ -117,14 +117,14 @@ def test_without_a_network_the_first_start_says_what_is_needed(repository: Repos
 
 
 def test_without_a_network_later_starts_work(repository: Repository) -> None:
-    """What was fetched once is enough."""
+    """The jars of the first start are enough."""
     jars.ensure_jars()
     repository.away = True
     assert len(jars.ensure_jars()) == len(CONTENT)
 
 
 def test_an_unreachable_repository_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real download function against an address where nobody listens."""
+    """The real download function with an address where no server listens."""
     settings = tmp_path / "jgo.conf"
     settings.write_text("[repositories]\ncentral = http://127.0.0.1:9\n")
     monkeypatch.setattr("jgo.config._settings.get_settings_path", lambda: settings)
@@ -135,7 +135,7 @@ def test_an_unreachable_repository_is_one_clear_error(tmp_path: Path, monkeypatc
 def test_an_unusable_cache_folder_is_named(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And so is the variable that moves it."""
+    """With the variable that moves it."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(EmbeddedBrokerError, match=r"file/driftline.*XDG_CACHE_HOME"):
@@ -143,8 +143,8 @@ def test_an_unusable_cache_folder_is_named(
     assert not repository.asked
 
 
-def test_two_at_once_fetch_each_jar_once(repository: Repository) -> None:
-    """The second waits for the first and finds everything there."""
+def test_several_starts_at_once_fetch_each_jar_once(repository: Repository) -> None:
+    """The later ones wait for the first and find every jar."""
     results: list[list[Path]] = []
     threads = [threading.Thread(target=lambda: results.append(jars.ensure_jars())) for _ in range(3)]
     for thread in threads:
@@ -156,7 +156,7 @@ def test_two_at_once_fetch_each_jar_once(repository: Repository) -> None:
 
 
 def test_progress_ends_at_the_total(repository: Repository) -> None:
-    """Somebody who waits sees how far it is."""
+    """The last line reports all megabytes."""
     lines: list[str] = []
     jars.ensure_jars(lines.append)
     assert repository.asked

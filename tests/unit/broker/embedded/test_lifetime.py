@@ -1,7 +1,4 @@
-"""How long a broker lives, with a small program in the JVM's place that formats, answers metadata, and obeys or not.
-
-Everything but the JVM is real: processes, locks, the watchdog, kill -9. The real Kafka is in tests/integration.
-"""
+"""How long a broker lives, with a small program in the JVM's place."""
 
 import os
 import shutil
@@ -68,7 +65,7 @@ time.sleep(60)
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a small program in the JVM's place; files in its folder tell it to misbehave."""
+    """Put a small program in the JVM's place; files in its folder make it misbehave."""
     home = tmp_path / "java"
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
@@ -82,7 +79,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A home whose broker does not outlive the test."""
+    """A home whose broker ends with the test."""
     path = tmp_path / "home"
     yield path
     EmbeddedBroker(path).stop(1.0)
@@ -109,13 +106,13 @@ def user(home: Path, fake: Path) -> "subprocess.Popen[str]":
 
 
 def address_of(running: "subprocess.Popen[str]") -> str:
-    """Read what a user printed: the address it was given."""
+    """Read the address that a user printed."""
     assert running.stdout is not None
     return running.stdout.readline().strip()
 
 
-def test_it_lives_for_the_block(fake: Path, home: Path) -> None:
-    """And no longer; its address outlives it."""
+def test_a_broker_runs_for_the_length_of_its_block(fake: Path, home: Path) -> None:
+    """The next one has the same address."""
     with make(home) as first:
         seen = first.status()
         assert (seen.state, seen.running, seen.keep) == ("ready", True, False)
@@ -126,7 +123,7 @@ def test_it_lives_for_the_block(fake: Path, home: Path) -> None:
 
 
 def test_a_kept_broker_runs_until_it_is_stopped(fake: Path, home: Path) -> None:
-    """Nobody uses it and it stays; a block around it does not end it; stopping again is no error."""
+    """It needs no users, a block around it does not end it, and a second stop is no error."""
     make(home, keep=True).start()
     with make(home):
         pass
@@ -137,8 +134,8 @@ def test_a_kept_broker_runs_until_it_is_stopped(fake: Path, home: Path) -> None:
     assert fake.exists()
 
 
-def test_it_ends_with_a_killed_user(fake: Path, home: Path) -> None:
-    """``kill -9`` of the process that started it: the watchdog sees the lock go."""
+def test_a_broker_ends_after_its_user_was_killed(fake: Path, home: Path) -> None:
+    """``kill -9`` of the process that started it: the watchdog sees the lock become free."""
     with user(home, fake) as only:
         address_of(only)
         assert make(home).status().state == "ready"
@@ -146,8 +143,8 @@ def test_it_ends_with_a_killed_user(fake: Path, home: Path) -> None:
     until(lambda: not make(home).status().running, "the broker ends after its user")
 
 
-def test_it_stays_for_the_other_user(fake: Path, home: Path) -> None:
-    """Whoever started it may go first."""
+def test_a_broker_runs_until_its_last_user_ends(fake: Path, home: Path) -> None:
+    """Also when the user that started it ends first."""
     with user(home, fake) as first, user(home, fake) as second:
         assert address_of(first) == address_of(second) != ""
         first.kill()
@@ -159,7 +156,7 @@ def test_it_stays_for_the_other_user(fake: Path, home: Path) -> None:
 
 
 def test_two_starts_at_once_are_one_broker(fake: Path, home: Path) -> None:
-    """The second finds what the first started."""
+    """The second start finds the broker of the first."""
     with user(home, fake) as first, user(home, fake) as second:
         assert address_of(first) == address_of(second) != ""
         brokers = [line for line in (fake / "starts").read_text().splitlines() if "kafka.Kafka" in line]
@@ -168,8 +165,8 @@ def test_two_starts_at_once_are_one_broker(fake: Path, home: Path) -> None:
     assert len(brokers) == 1
 
 
-def test_it_ends_when_its_home_is_removed(fake: Path, home: Path) -> None:
-    """A test's temporary folder, or a user's ``rm -rf``; no orphan stays, and nobody's exit fails."""
+def test_a_broker_ends_when_its_home_is_removed(fake: Path, home: Path) -> None:
+    """A test's temporary folder, or ``rm -rf``: no process is left, and release raises nothing."""
     ours = make(home)
     ours.start()
     launch = load_launch(home / "broker" / "node-1" / "process.json")
@@ -181,7 +178,7 @@ def test_it_ends_when_its_home_is_removed(fake: Path, home: Path) -> None:
 
 
 def test_a_killed_broker_comes_back_at_its_address(fake: Path, home: Path) -> None:
-    """Looked at in between, it is said to have died."""
+    """Until then its status is ``died``."""
     with make(home) as ours:
         before = ours.bootstrap_servers
         ours.kill()
@@ -191,8 +188,8 @@ def test_a_killed_broker_comes_back_at_its_address(fake: Path, home: Path) -> No
     assert fake.exists()
 
 
-def test_a_stale_process_file_harms_nobody(fake: Path, home: Path) -> None:
-    """Its id is another process's now; that one lives on, and the broker starts."""
+def test_a_stale_process_file_does_not_harm_another_process(fake: Path, home: Path) -> None:
+    """Another process has the id now: it lives on, and the broker starts."""
     with make(home):
         pass
     with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"]) as stranger:
@@ -207,8 +204,8 @@ def test_a_stale_process_file_harms_nobody(fake: Path, home: Path) -> None:
     assert fake.exists()
 
 
-def test_a_copied_home_leaves_the_broker_of_the_first_alone(fake: Path, home: Path, tmp_path: Path) -> None:
-    """Its files name the other's process; a copy leaves that alone, and gets a broker of its own."""
+def test_a_copied_home_does_not_touch_the_broker_of_the_original(fake: Path, home: Path, tmp_path: Path) -> None:
+    """Its files name the original's process; the copy starts a broker of its own."""
     with make(home) as ours:
         copy = shutil.copytree(home, tmp_path / "copy")
         assert not make(copy).status().running
@@ -221,8 +218,8 @@ def test_a_copied_home_leaves_the_broker_of_the_first_alone(fake: Path, home: Pa
     assert fake.exists()
 
 
-def test_one_that_does_not_obey_is_killed(fake: Path, home: Path) -> None:
-    """After the bound, not before."""
+def test_a_process_that_ignores_sigterm_is_killed(fake: Path, home: Path) -> None:
+    """After the time-out, not before."""
     (fake / "stubborn").touch()
     ours = make(home)
     ours.start()
@@ -233,7 +230,7 @@ def test_one_that_does_not_obey_is_killed(fake: Path, home: Path) -> None:
 
 
 def test_a_failed_start_shows_why_and_leaves_nothing(fake: Path, home: Path) -> None:
-    """The end of the log is in the error."""
+    """The error holds the end of the log."""
     (fake / "fails").touch()
     with pytest.raises(EmbeddedBrokerError, match=r"(?s)ended while it started.*does not want to"):
         make(home).start()
@@ -244,7 +241,7 @@ def test_a_failed_start_shows_why_and_leaves_nothing(fake: Path, home: Path) -> 
 
 
 def test_a_start_that_takes_too_long_is_given_up(fake: Path, home: Path) -> None:
-    """With the address that did not answer, and without a process left."""
+    """The error names the address that did not answer, and no process is left."""
     (fake / "mute").touch()
     with pytest.raises(EmbeddedBrokerError, match=r"did not answer a metadata request at 127\.0\.0\.1:\d+ in time"):
         make(home).start(timeout_s=1.0)
@@ -252,7 +249,7 @@ def test_a_start_that_takes_too_long_is_given_up(fake: Path, home: Path) -> None
 
 
 def test_a_running_broker_is_not_moved(fake: Path, home: Path) -> None:
-    """Asking for another port says where it is."""
+    """Asking for another port names the port it has."""
     with make(home) as ours:
         used = int(ours.bootstrap_servers.rpartition(":")[2])
         with pytest.raises(EmbeddedBrokerError, match=rf"runs at port {used}, not {used + 1}"):
@@ -265,7 +262,7 @@ def test_a_running_broker_is_not_moved(fake: Path, home: Path) -> None:
 def test_a_crashing_cache_is_dropped_and_the_broker_starts(
     fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One more start, without it."""
+    """It is started once more, without the cache."""
     (fake / "cache-crashes").touch()
     cache = tmp_path / "kafka.aot"
     cache.write_bytes(b"broken")
@@ -278,7 +275,7 @@ def test_a_crashing_cache_is_dropped_and_the_broker_starts(
 def test_a_cache_that_the_jvm_refuses_is_dropped(
     fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It does no harm, but another one is to be made."""
+    """It does no harm, but a new one must be made."""
     (fake / "cache-refused").touch()
     cache = tmp_path / "kafka.aot"
     cache.write_bytes(b"of another JVM")
@@ -289,10 +286,10 @@ def test_a_cache_that_the_jvm_refuses_is_dropped(
     assert not cache.exists()
 
 
-def test_a_broker_without_a_cache_has_one_made_afterwards(
+def test_a_cache_is_made_after_a_broker_without_one_has_stopped(
     fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the stop, never while it runs."""
+    """Never while it runs."""
     asked: list[str] = []
     monkeypatch.setattr(broker, "prepare_later", lambda: asked.append(EmbeddedBroker(home).status().state))
     with EmbeddedBroker(home):
@@ -302,7 +299,7 @@ def test_a_broker_without_a_cache_has_one_made_afterwards(
 
 
 def test_the_cache_is_made_by_a_throw_away_broker(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is used as a broker would be, and neither its folder nor its process stays."""
+    """It is used like a broker, and neither its folder nor its process is left."""
     used: list[str] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(prepare, "ensure_jars", lambda _report: [])
@@ -317,7 +314,7 @@ def test_the_cache_is_made_by_a_throw_away_broker(fake: Path, tmp_path: Path, mo
 
 
 def test_a_cache_that_is_not_written_is_an_error(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the log of the throw-away broker, whose folder is gone by then."""
+    """With the log of the throw-away broker, whose folder is deleted by then."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(prepare, "ensure_jars", lambda _report: [])
     (fake / "release").write_text("25")
@@ -328,7 +325,7 @@ def test_a_cache_that_is_not_written_is_an_error(fake: Path, tmp_path: Path, mon
 
 
 def test_the_log_is_bounded(fake: Path, home: Path) -> None:
-    """The watchdog cuts it under the JVM and keeps the part before."""
+    """The watchdog truncates it while the JVM runs, and keeps the old part."""
     with make(home) as ours:
         log = ours.status().log
         with log.open("ab") as file:
@@ -339,7 +336,7 @@ def test_the_log_is_bounded(fake: Path, home: Path) -> None:
 
 
 def test_the_broker_outlives_the_terminal(fake: Path, home: Path) -> None:
-    """It has a session of its own, so that neither Ctrl-C nor a closed terminal reaches it."""
+    """It has its own session: neither Ctrl-C nor a closed terminal reaches it."""
     with make(home) as ours:
         pid = ours.status().pid
         assert pid is not None

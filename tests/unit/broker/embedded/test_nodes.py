@@ -24,7 +24,7 @@ def make(home: Path, nodes: int | None = 3, *, port: int | None = None) -> Embed
 
 
 def states(broker: EmbeddedBroker) -> list[str]:
-    """Return what its nodes are, in order."""
+    """Return the states of the nodes, in order."""
     return [node.state for node in broker.status().nodes]
 
 
@@ -40,7 +40,7 @@ def no() -> bool:
 
 
 def test_three_nodes_live_and_end_together(fake: Path, home: Path) -> None:
-    """Each a process of its own, all named among the bootstrap servers, all gone with the last user."""
+    """Each has its own process, all are bootstrap servers, and all end with the last user."""
     with make(home) as ours:
         seen = ours.status()
         assert (seen.state, ours.nodes) == ("ready", (1, 2, 3))
@@ -51,8 +51,8 @@ def test_three_nodes_live_and_end_together(fake: Path, home: Path) -> None:
     assert fake.exists()
 
 
-def test_all_nodes_end_with_a_killed_user(fake: Path, home: Path) -> None:
-    """Each by its own watchdog, side by side: three that take two seconds each are gone before six."""
+def test_all_nodes_end_after_their_user_was_killed(fake: Path, home: Path) -> None:
+    """Side by side, each by its own watchdog: three that take two seconds each end in less than six."""
     with make(home):
         pass
     (fake / "slow").touch()
@@ -65,8 +65,8 @@ def test_all_nodes_end_with_a_killed_user(fake: Path, home: Path) -> None:
     assert time.monotonic() - before < 5.5
 
 
-def test_who_comes_while_nodes_end_waits_for_them(fake: Path, home: Path) -> None:
-    """And finds all of them afterwards, none on its way out."""
+def test_a_start_waits_while_nodes_end(fake: Path, home: Path) -> None:
+    """All nodes run afterwards, and none of them is an old one."""
     with make(home):
         pass
     (fake / "slow").touch()
@@ -84,7 +84,7 @@ def test_who_comes_while_nodes_end_waits_for_them(fake: Path, home: Path) -> Non
 
 @pytest.mark.parametrize("broken", [1, 3])
 def test_a_killed_node_is_brought_back_alone(fake: Path, home: Path, broken: int) -> None:
-    """At its address; the others are not touched."""
+    """At its address, without touching the others."""
     with make(home) as ours:
         before = ours.status()
         assert ours.kill(broken)
@@ -103,7 +103,7 @@ def test_a_killed_node_is_brought_back_alone(fake: Path, home: Path, broken: int
 def test_in_the_foreground_a_dead_node_is_named_once(
     fake: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others go on, and so does the command until all have ended."""
+    """The command and the other nodes go on until all have ended."""
     looks = iter(["kill", "", "", "stop"])
 
     def pause(_seconds: float) -> None:
@@ -121,8 +121,8 @@ def test_in_the_foreground_a_dead_node_is_named_once(
     assert fake.exists()
 
 
-def test_a_start_brings_back_whatever_is_missing(fake: Path, home: Path) -> None:
-    """Two of three, then all."""
+def test_a_start_brings_back_every_missing_node(fake: Path, home: Path) -> None:
+    """First two of three, then all."""
     with make(home) as ours:
         servers = ours.bootstrap_servers
         ours.kill(1)
@@ -137,8 +137,8 @@ def test_a_start_brings_back_whatever_is_missing(fake: Path, home: Path) -> None
     assert fake.exists()
 
 
-def test_one_node_of_three_is_started_although_it_can_serve_nobody_yet(fake: Path, home: Path) -> None:
-    """With a second one there is a majority, and that start waits until both serve."""
+def test_one_node_of_three_starts_although_it_cannot_serve_yet(fake: Path, home: Path) -> None:
+    """The second makes a majority, so its start waits until both serve."""
     with make(home) as ours:
         ours.kill()
         ours.revive(2)
@@ -149,7 +149,7 @@ def test_one_node_of_three_is_started_although_it_can_serve_nobody_yet(fake: Pat
 
 
 def test_the_number_of_nodes_is_kept(fake: Path, home: Path) -> None:
-    """Said or not said, and refused if it is another one, whether the broker runs or not."""
+    """Another number is refused, whether the broker runs or not."""
     with make(home):
         assert len(make(home, None).start().split(",")) == 3
         with pytest.raises(UsageError, match=r"was made with 3 nodes.*with 1: leave the number out"):
@@ -162,7 +162,7 @@ def test_the_number_of_nodes_is_kept(fake: Path, home: Path) -> None:
 
 
 def test_a_broker_of_one_node_does_not_become_one_of_three(fake: Path, home: Path) -> None:
-    """Its records are there once."""
+    """It holds one copy of each record."""
     with make(home, None) as ours:
         assert ours.nodes == (1,)
     with pytest.raises(UsageError, match=r"was made with 1 node .*--home"):
@@ -171,18 +171,18 @@ def test_a_broker_of_one_node_does_not_become_one_of_three(fake: Path, home: Pat
 
 
 @pytest.mark.parametrize("nodes", [-1, 0, 2, 4, 9])
-def test_an_impossible_number_is_refused_with_the_possible_ones(nodes: int) -> None:
-    """Before anything is made."""
+def test_an_impossible_number_of_nodes_is_refused_with_the_possible_ones(nodes: int) -> None:
+    """Before any file is written."""
     with pytest.raises(UsageError, match=rf"{nodes} nodes cannot.*1, 3, 5 or 7"):
         EmbeddedBroker(Path("nowhere"), nodes=nodes)
     assert check_number(MAX_NODES) == 7
 
 
 @pytest.mark.parametrize("act", [EmbeddedBroker.kill, EmbeddedBroker.revive])
-def test_a_node_that_is_not_there_is_refused(
+def test_a_missing_node_is_refused_with_the_existing_ones(
     fake: Path, home: Path, act: Callable[[EmbeddedBroker, int], object]
 ) -> None:
-    """With those that are."""
+    """Or with the hint that the broker was never started."""
     with pytest.raises(UsageError, match="never started"):
         act(make(home), 1)
     with make(home) as ours, pytest.raises(UsageError, match="no node 4; its nodes are 1, 2, 3"):
@@ -190,8 +190,8 @@ def test_a_node_that_is_not_there_is_refused(
     assert fake.exists()
 
 
-def test_a_node_that_does_not_start_ends_those_started_beside_it(fake: Path, home: Path) -> None:
-    """And none that ran before."""
+def test_a_failed_start_ends_only_the_nodes_it_started(fake: Path, home: Path) -> None:
+    """Nodes that ran before go on."""
     with make(home) as ours:
         ours.kill(2)
         (fake / "fails").touch()
@@ -202,8 +202,8 @@ def test_a_node_that_does_not_start_ends_those_started_beside_it(fake: Path, hom
         ours.revive(2)
 
 
-def test_nodes_that_do_not_obey_are_killed_together(fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One bound for all of them."""
+def test_nodes_that_ignore_sigterm_are_killed_together(fake: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One time-out holds for all of them."""
     monkeypatch.setattr(nodes, "_ALONE_S", 60.0)
     (fake / "stubborn").touch()
     ours = make(home)
@@ -214,8 +214,8 @@ def test_nodes_that_do_not_obey_are_killed_together(fake: Path, home: Path, monk
     assert not ours.status().running
 
 
-def test_a_port_of_a_dead_node_that_somebody_took_is_named(fake: Path, home: Path) -> None:
-    """The others look for the node there, so it does not move."""
+def test_a_port_of_a_dead_node_in_use_by_another_process_is_named(fake: Path, home: Path) -> None:
+    """The other nodes look for the node there, so it does not move."""
     with make(home) as ours:
         ours.kill(3)
         port = int(ours.status().nodes[2].address.rpartition(":")[2])
@@ -229,8 +229,8 @@ def test_a_port_of_a_dead_node_that_somebody_took_is_named(fake: Path, home: Pat
     assert fake.exists()
 
 
-def test_with_a_port_that_is_asked_for_the_other_nodes_move_as_well(fake: Path, home: Path) -> None:
-    """Which is the way out that is named when one of their ports is somebody else's now."""
+def test_with_a_given_port_the_other_nodes_may_move(fake: Path, home: Path) -> None:
+    """This is what the error advises when another process uses one of their ports."""
     with make(home) as ours:
         before = ours.bootstrap_servers.split(",")
     with socket.create_server(("127.0.0.1", int(before[1].rpartition(":")[2]))):
@@ -247,7 +247,7 @@ def test_with_a_port_that_is_asked_for_the_other_nodes_move_as_well(fake: Path, 
 
 
 def test_nodes_do_not_share_a_port() -> None:
-    """Not even when somebody asks for it."""
+    """Not even when the user asks for it."""
     known = cluster.new_cluster(3).nodes
     with pytest.raises(EmbeddedBrokerError, match="belongs to another node"):
         cluster.settle_address(known[0], known[1].broker_port, 0.0, may_move=no, others=cluster.ports_of(known[1:]))

@@ -1,4 +1,4 @@
-"""The readiness question: only a whole and proper answer counts."""
+"""The readiness probe accepts only a complete and valid answer."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ def answer(nodes: tuple[int, ...], controller: int, correlation: int = 7) -> byt
 
 @contextmanager
 def replying(reply: bytes) -> Iterator[int]:
-    """Listen, and send ``reply`` to the first who asks."""
+    """Listen, and send ``reply`` to the first client."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -37,7 +37,7 @@ def replying(reply: bytes) -> Iterator[int]:
 
 @pytest.mark.parametrize("nodes", [(1,), (1, 2, 3), ()])
 def test_nodes_and_controller_are_read(nodes: tuple[int, ...]) -> None:
-    """A broker that is up but not yet in its own list is not ready, so the list matters."""
+    """A node that is up but not in its own list is not ready, so the list matters."""
     with replying(answer(nodes, 1)) as port:
         assert ask_metadata("127.0.0.1", port, 2.0) == Metadata(frozenset(nodes), 1)
 
@@ -52,13 +52,13 @@ def test_nodes_and_controller_are_read(nodes: tuple[int, ...]) -> None:
         answer((1,), 1, correlation=8),
     ],
 )
-def test_anything_else_is_no_answer(reply: bytes) -> None:
+def test_an_invalid_or_cut_answer_is_none(reply: bytes) -> None:
     """Another server on the port, or a connection that breaks off."""
     with replying(reply) as port:
         assert ask_metadata("127.0.0.1", port, 2.0) is None
 
 
 def test_silence_has_a_deadline() -> None:
-    """A port that is open and says nothing is not ready."""
+    """A port that is open without an answer is not ready."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert ask_metadata("127.0.0.1", server.getsockname()[1], 0.1) is None

@@ -1,4 +1,4 @@
-"""What one node is told, as text and as promises."""
+"""The properties of one node: addresses, limits, and text that Java reads back."""
 
 import re
 
@@ -18,8 +18,8 @@ def unescape(text: str) -> str:
     return plain.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
 
-def test_it_listens_on_the_loopback_address_only() -> None:
-    """No address of this broker can be reached from another machine."""
+def test_a_node_listens_on_the_loopback_address_only() -> None:
+    """No other machine can reach it."""
     told = node_properties(ONE[0], ONE)
     addresses = [told["listeners"], told["advertised.listeners"], told["controller.quorum.voters"]]
     hosts = {host for text in addresses for host in re.findall(r"(?://|@)([^:,]*):", text)}
@@ -27,20 +27,20 @@ def test_it_listens_on_the_loopback_address_only() -> None:
 
 
 def test_message_sizes_are_left_at_kafkas_defaults() -> None:
-    """What fits this broker fits any: none of the settings that limit a message is touched."""
+    """What fits this broker fits any: no setting that limits a message is changed."""
     told = node_properties(ONE[0], ONE)
     assert not {name for name in told if "message.max" in name or "fetch.max" in name or "request.max" in name}
 
 
 def test_topics_are_never_created_by_accident_and_times_are_the_brokers() -> None:
-    """A misspelt topic is an error; a record's time is when it was appended."""
+    """A misspelt topic is an error; a record's time is its append time."""
     told = node_properties(ONE[0], ONE)
     assert told["auto.create.topics.enable"] == "false"
     assert told["log.message.timestamp.type"] == "LogAppendTime"
 
 
 def test_group_timeouts_respect_their_own_minimums() -> None:
-    """Kafka exits at start if one does not."""
+    """Otherwise Kafka exits at the start."""
     told = {name: int(value) for name, value in node_properties(ONE[0], ONE).items() if value.isdecimal()}
     for what in ("session.timeout", "heartbeat.interval"):
         assert told[f"group.consumer.{what}.ms"] >= told[f"group.consumer.min.{what}.ms"]
@@ -57,14 +57,14 @@ def test_replication_follows_the_number_of_nodes(peers: tuple[NodeAddress, ...],
     assert len(told["controller.quorum.voters"].split(",")) == len(peers)
 
 
-def test_extra_settings_win() -> None:
-    """A caller may replace any of ours."""
+def test_extra_settings_replace_ours() -> None:
+    """A caller may replace any of them."""
     assert node_properties(ONE[0], ONE, {"num.io.threads": "8"})["num.io.threads"] == "8"
 
 
 @pytest.mark.parametrize("value", ["plain", "a b", "a=b\\c", "größe", "line\nbreak", "日本 \U0001f600", "~/a,b: c#!"])
 def test_any_text_survives_the_properties_file(value: str) -> None:
-    """The file is ASCII and says what was meant."""
+    """The file is ASCII, and Java reads the same text."""
     text = render({"k": value})
     assert text.isascii()
     assert text.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The question for the active controller: the request that Kafka expects, and only a whole answer counts."""
+"""The controller probe sends Kafka's request and accepts only a complete and valid answer."""
 
 import struct
 
@@ -18,8 +18,8 @@ def answer(leader: int, *, error: int = 0, partition_error: int = 0, correlation
 
 
 @pytest.mark.parametrize("leader", [1, 3])
-def test_the_leader_is_read(leader: int) -> None:
-    """By number."""
+def test_the_id_of_the_leader_is_read(leader: int) -> None:
+    """From the only partition of the metadata topic."""
     with replying(answer(leader)) as port:
         assert ask_leader("127.0.0.1", port, 2.0) == leader
 
@@ -37,7 +37,7 @@ def test_the_leader_is_read(leader: int) -> None:
     ],
     ids=["nothing", "another server", "cut", "refused", "partition refused", "another answer", "no leader"],
 )
-def test_anything_else_is_no_answer(reply: bytes) -> None:
-    """While there is no leader, too."""
+def test_an_invalid_answer_or_no_leader_is_none(reply: bytes) -> None:
+    """Also while an election goes on."""
     with replying(reply) as port:
         assert ask_leader("127.0.0.1", port, 2.0) is None

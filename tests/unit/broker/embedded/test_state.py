@@ -1,4 +1,4 @@
-"""Files, ports, locks and process ids: what must not be believed, and what must be kept."""
+"""Files, ports, locks and process ids: what is kept, and what is never trusted."""
 
 import os
 import secrets
@@ -39,7 +39,7 @@ def listening() -> Iterator[int]:
 
 @contextmanager
 def sleeper(*arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a process that does nothing and bears ``arguments`` on its command line."""
+    """Run a process that does nothing, with ``arguments`` on its command line."""
     with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)", *arguments]) as child:
         try:
             yield child
@@ -58,7 +58,7 @@ def yes() -> bool:
 
 
 def test_a_cluster_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Also one of three nodes, all of whose ports differ."""
+    """Also one of three nodes; all of its ports differ."""
     cluster = new_cluster(nodes=3)
     save_cluster(tmp_path / "cluster.json", cluster)
     assert load_cluster(tmp_path / "cluster.json") == cluster
@@ -67,13 +67,13 @@ def test_a_cluster_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert cluster.bootstrap_servers.count(",") == 2
 
 
-def test_ports_lie_where_no_client_connection_gets_its_own() -> None:
-    """Else a client that waits for the broker could take the broker's port."""
+def test_ports_are_outside_the_range_of_outgoing_connections() -> None:
+    """Otherwise a client that waits for the broker could get the broker's port."""
     assert all(port < 32768 for node in new_cluster(nodes=3).nodes for port in (node.broker_port, node.controller_port))
 
 
 def test_cluster_ids_do_not_look_like_options() -> None:
-    """The format tool would take one that begins with a dash for an option."""
+    """The format tool would read one that begins with a dash as an option."""
     ids = {new_cluster().cluster_id for _ in range(50)}
     assert all(len(one) == 22 and one[0] != "-" for one in ids)
     assert len(ids) == 50
@@ -81,7 +81,7 @@ def test_cluster_ids_do_not_look_like_options() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster_id": "x"}', '{"cluster_id": "x", "nodes": [{"id": 1}]}'])
 def test_a_damaged_cluster_file_is_named_and_never_replaced(tmp_path: Path, text: str) -> None:
-    """Choosing anew would part the data from its cluster id."""
+    """A new cluster id would not fit the data."""
     path = tmp_path / "cluster.json"
     path.write_text(text)
     with pytest.raises(EmbeddedBrokerError, match=r"cluster\.json cannot be used"):
@@ -90,26 +90,26 @@ def test_a_damaged_cluster_file_is_named_and_never_replaced(tmp_path: Path, text
 
 
 @pytest.mark.parametrize("text", ["", "{}", "null", '{"pid": "x", "token": "t", "aot": true}'])
-def test_a_damaged_process_file_says_nothing(tmp_path: Path, text: str) -> None:
-    """No process is held for ours because of it."""
+def test_a_damaged_process_file_names_no_process(tmp_path: Path, text: str) -> None:
+    """No process counts as ours because of it."""
     (tmp_path / "process.json").write_text(text)
     assert load_launch(tmp_path / "process.json") is None
 
 
 def test_a_free_address_is_kept() -> None:
-    """Same ports, start after start."""
+    """Every start has the same ports."""
     kept = new_cluster().nodes[0]
     assert settle_address(kept, None, 0.0, may_move=no, report=quiet) == kept
 
 
-def test_a_taken_port_is_named_with_the_way_out() -> None:
-    """When clients may be waiting there, the broker does not go elsewhere."""
+def test_a_port_in_use_is_named_with_what_to_do() -> None:
+    """The broker does not move while clients may wait at the old port."""
     with listening() as port, pytest.raises(EmbeddedBrokerError, match=rf"port {port} .*--port"):
         settle_address(NodeAddress(1, port, choose_port({port})), None, 0.0, may_move=no, report=quiet)
 
 
-def test_a_taken_port_is_left_when_nobody_waits_there() -> None:
-    """And the move is reported."""
+def test_a_port_in_use_is_given_up_when_no_client_waits_there() -> None:
+    """The move is reported."""
     lines: list[str] = []
     with listening() as port:
         moved = settle_address(NodeAddress(1, port, choose_port({port})), None, 0.0, may_move=yes, report=lines.append)
@@ -118,7 +118,7 @@ def test_a_taken_port_is_left_when_nobody_waits_there() -> None:
     assert str(moved.broker_port) in lines[0]
 
 
-def test_a_taken_controller_port_changes_alone() -> None:
+def test_a_controller_port_in_use_changes_alone() -> None:
     """Clients never see it, so their address stays."""
     with listening() as taken:
         kept = NodeAddress(1, choose_port({taken}), taken)
@@ -127,7 +127,7 @@ def test_a_taken_controller_port_changes_alone() -> None:
     assert moved.controller_port != taken
 
 
-def test_a_port_that_is_asked_for_is_used() -> None:
+def test_a_port_that_the_user_chose_is_used() -> None:
     """Even when it was the controller's until now."""
     kept = new_cluster().nodes[0]
     assert (
@@ -143,7 +143,7 @@ def test_a_port_is_given_time_to_become_free() -> None:
 
 
 def test_our_process_is_known_by_its_token() -> None:
-    """The same id with another command line is somebody else's: an id that was used again."""
+    """The same id with another command line is another process: the id was reused."""
     token = secrets.token_hex(16)
     with sleeper(token) as child:
         ours, reused = Launch(child.pid, token, aot=False), Launch(child.pid, secrets.token_hex(16), aot=False)
@@ -151,14 +151,14 @@ def test_our_process_is_known_by_its_token() -> None:
         assert not process.is_running(reused)
 
 
-def test_a_process_of_somebody_else_is_never_signalled() -> None:
+def test_another_process_is_never_signalled() -> None:
     """Not even when our id file names it."""
     with sleeper() as stranger:
         assert not process.send(Launch(stranger.pid, secrets.token_hex(16), aot=False), signal.SIGKILL)
         assert stranger.poll() is None
 
 
-def test_a_dead_process_that_nobody_collected_is_dead() -> None:
+def test_a_zombie_does_not_count_as_running() -> None:
     """A container's first process may never collect the JVM."""
     token = secrets.token_hex(16)
     with sleeper(token) as child:
@@ -168,15 +168,15 @@ def test_a_dead_process_that_nobody_collected_is_dead() -> None:
             assert time.monotonic() < deadline
 
 
-def test_a_process_that_is_turning_into_the_jvm_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two programs a process has no command line; taking that for death would start a second JVM."""
+def test_a_process_that_is_becoming_the_jvm_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no command line for a moment; counting it as dead would start a second JVM."""
     seen: Iterator[list[str]] = iter([[], [], ["java", "-Dtoken=abc"]])
     monkeypatch.setattr("psutil.Process.cmdline", lambda _process: next(seen))
     assert process.is_running(Launch(os.getpid(), "abc", aot=False))
 
 
-def test_a_lock_says_what_it_waits_for_when_it_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, and not for a moment's wait."""
+def test_a_long_wait_for_a_lock_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and only if it is long."""
     monkeypatch.setattr("driftline.broker.embedded.files._REPORT_AFTER_S", 0.1)
     lines: list[str] = []
     with FileLock(tmp_path / "lock") as other:
@@ -213,14 +213,14 @@ def test_an_impossible_process_id_is_no_process(pid: int) -> None:
 
 
 def test_a_process_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Id, token and cache."""
+    """Id, token and use of the cache."""
     launch = Launch(42, "token", aot=True)
     save_launch(tmp_path / "process.json", launch)
     assert load_launch(tmp_path / "process.json") == launch
 
 
-def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
-    """Also when the holder is killed, and the file stays."""
+def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
+    """Also when the holder is killed; the file stays."""
     path = tmp_path / "change.lock"
     hold = "import fcntl,sys,time; f=open(sys.argv[1],'w'); fcntl.flock(f,fcntl.LOCK_EX); print(flush=True); "
     hold += "time.sleep(60)"
@@ -236,8 +236,8 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_users_share_and_the_last_one_is_alone(tmp_path: Path) -> None:
-    """Shared with others, exclusive only without them."""
+def test_users_share_a_lock_and_the_last_one_holds_it_alone(tmp_path: Path) -> None:
+    """It can be exclusive only without other users."""
     first, second = FileLock(tmp_path / "users"), FileLock(tmp_path / "users")
     assert first.try_acquire(shared=True)
     assert second.try_acquire(shared=True)
@@ -256,21 +256,21 @@ def test_an_unusable_home_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_home_is_named(tmp_path: Path) -> None:
-    """With the reason that the system gives."""
+    """With the system's reason."""
     tmp_path.chmod(0o500)
     with pytest.raises(EmbeddedBrokerError, match="Permission denied"):
         make_dir(tmp_path / "broker", "the broker's state")
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before Kafka fails with all of its log directories."""
+    """Before Kafka exits because all its log directories failed."""
     monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 5 << 20}))
     with pytest.raises(EmbeddedBrokerError, match=r"5 MiB free, at least 64 MiB"):
         make_dir(tmp_path, "the broker's state")
 
 
-def test_two_spellings_of_a_home_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative, absolute, or by way of a link."""
+def test_two_spellings_of_a_home_are_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative, absolute, or through a link."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

@@ -1,4 +1,4 @@
-"""What Kafka answers while it is away is no reason to end: whoever hears it waits and asks again."""
+"""While Kafka is away no client ends: it waits and asks again."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -25,10 +25,10 @@ SOON_ANOTHER = (
 
 
 @pytest.mark.parametrize("name", SOON_ANOTHER)
-def test_an_answer_that_will_be_another_one_soon_is_told_from_a_refusal(name: str) -> None:
-    """``_PARTIAL`` is what a starved Kafka gives to a question that goes to several brokers.
+def test_temporary_errors_are_distinguished_from_refusals(name: str) -> None:
+    """An overloaded Kafka answers ``_PARTIAL`` to a question to several brokers.
 
-    ``_NOENT`` and ``_DESTROY_BROKER`` are what two servers ended of when two of three nodes had died.
+    ``_NOENT`` and ``_DESTROY_BROKER`` ended two servers when two of three nodes had died.
     """
     error = translated(KafkaError(getattr(KafkaError, name)), "looking for topics", KafkaSettings("localhost:9"))
     assert isinstance(error, BrokerUnreachable)
@@ -38,8 +38,8 @@ def test_an_answer_that_will_be_another_one_soon_is_told_from_a_refusal(name: st
 @pytest.mark.parametrize(
     "name", ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "_MSG_TIMED_OUT", "NOT_LEADER_FOR_PARTITION"]
 )
-def test_a_record_that_too_few_copies_could_take_is_sent_again_and_nobody_ends(name: str) -> None:
-    """A client tries until the delivery time-out; what it says then must not be taken for a refusal."""
+def test_a_record_with_too_few_replicas_in_sync_is_retriable(name: str) -> None:
+    """A client tries until the delivery time-out; the error after that must not count as a refusal."""
     error = undelivered(
         KafkaError(getattr(KafkaError, name)), "a record for run.ledger[0]", KafkaSettings("localhost:9"), ""
     )
@@ -50,7 +50,7 @@ def test_a_record_that_too_few_copies_could_take_is_sent_again_and_nobody_ends(n
 
 
 class Spreading:
-    """A cluster in which the topic reaches the node that is asked after so many questions."""
+    """A cluster in which a new topic reaches the asked node after ``after`` questions."""
 
     def __init__(self, nodes: int, questions: int) -> None:
         self.count, self.left = nodes, questions
@@ -69,8 +69,8 @@ class Spreading:
         return {0: Bounds(0, 1)}
 
 
-def test_a_new_topic_may_take_its_time_to_reach_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that comes with its run would end otherwise, because a busy node has yet to hear of the topic."""
+def test_a_new_topic_may_take_time_to_reach_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a server that starts with its run would end when a busy node does not know the topic yet."""
     monkeypatch.setattr(module, "_GRACE_S", 0.02)
     monkeypatch.setattr(module, "_SPREAD_S", 5.0)
     lookup = Lookup(KafkaSettings("localhost:9"))
@@ -85,7 +85,7 @@ def test_a_new_topic_may_take_its_time_to_reach_every_node(monkeypatch: pytest.M
 
 
 class Slow:
-    """A client whose broker takes so many seconds to answer; a question that is given up before is lost."""
+    """A client whose broker takes some seconds to answer; an answer to a call that ended is lost."""
 
     def __init__(self, takes_s: float) -> None:
         self.takes_s, self.asked_s = takes_s, list[float]()
@@ -100,8 +100,8 @@ class Slow:
         return 0
 
 
-def test_who_is_slow_to_answer_is_given_more_time() -> None:
-    """A server never found a Kafka that took more than half a second each time, however long it asked."""
+def test_a_slow_broker_gets_more_time() -> None:
+    """A server never found a Kafka that always took more than half a second, however long it asked."""
     admin = KafkaAdmin(KafkaSettings("localhost:9"))
     client, slow = admin._client, Slow(2.5)
     try:
@@ -115,12 +115,12 @@ def test_who_is_slow_to_answer_is_given_more_time() -> None:
 
 
 def fatal(name: str) -> KafkaError:
-    """Return what a client says when it will not write any more."""
+    """Return a client's error when it cannot write any more."""
     return KafkaError(getattr(KafkaError, name), "unable to guarantee consistency", fatal=True)
 
 
-def test_a_producer_that_lost_count_fails_what_is_on_its_way_and_goes_on() -> None:
-    """So it is when too few replicas were in sync for longer than the delivery time-out; no run shall end of it."""
+def test_a_producer_that_lost_count_fails_records_on_their_way_and_goes_on() -> None:
+    """This happens when too few replicas are in sync for longer than the delivery time-out; it must not end a run."""
     producer, failed = KafkaProducer(KafkaSettings("localhost:9")), list[BrokerError | None]()
     producer.send("run.ledger", 0, b"before", on_delivery=failed.append)
     producer._faults.on_error(fatal("_INCONSISTENT"))
@@ -135,14 +135,14 @@ def test_a_producer_that_lost_count_fails_what_is_on_its_way_and_goes_on() -> No
 
 
 class Spent(Client):
-    """A client that says only when it is asked that it has lost count."""
+    """A client that reports that it has lost count only when it is polled."""
 
     def poll(self, timeout: float = -1) -> int:  # noqa: ARG002 - as it is there
         """Raise what librdkafka raises."""
         raise KafkaException(fatal("_INCONSISTENT"))
 
 
-def test_a_producer_that_says_so_when_it_is_polled_is_replaced_as_well() -> None:
+def test_a_producer_that_reports_lost_count_when_polled_is_replaced_too() -> None:
     producer = KafkaProducer(KafkaSettings("localhost:9"))
     spent = producer._client = Spent({"bootstrap.servers": "localhost:9", "log_level": 0})
     producer.poll()
@@ -151,7 +151,7 @@ def test_a_producer_that_says_so_when_it_is_polled_is_replaced_as_well() -> None
     assert producer.close(0.1) == 1
 
 
-def test_a_producer_that_may_not_write_does_not_try_for_ever() -> None:
+def test_a_producer_without_the_right_to_write_fails() -> None:
     producer = KafkaProducer(KafkaSettings("localhost:9"))
     producer._faults.on_error(fatal("CLUSTER_AUTHORIZATION_FAILED"))
     with pytest.raises(BrokerError, match="failed for good"):

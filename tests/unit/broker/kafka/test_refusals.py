@@ -1,4 +1,4 @@
-"""A connection or a right that Kafka refuses: what the message says, and that no secret is in it. Needs no broker."""
+"""A refused connection or a missing right: what the message says, without any secret. Needs no broker."""
 
 import socket
 import threading
@@ -46,7 +46,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("said", "properties", "hint"), REFUSALS)
 def test_a_refusal_says_which_property_to_change(said: str, properties: dict[str, str], hint: str) -> None:
-    """In words of ours, behind those of librdkafka."""
+    """After librdkafka's own message."""
     assert hint in refusal_hint(said, properties)
 
 
@@ -61,7 +61,7 @@ def test_a_refusal_says_which_property_to_change(said: str, properties: dict[str
     ],
 )
 def test_silence_is_explained_by_what_the_address_speaks(protocol: str, is_tls: bool | None, hint: str) -> None:  # noqa: FBT001 - a fact
-    """No word comes from librdkafka when a TLS port closes a plain connection."""
+    """For a TLS port that closes a plain connection librdkafka reports no error."""
     assert hint in silence_hint({"security.protocol": protocol}, is_tls=is_tls)
     settings = KafkaSettings("h:1", {"security.protocol": protocol} if protocol == "PLAINTEXT" else {})
     assert "h:1" in str(unreachable(settings, 1.0, "", is_tls=is_tls))
@@ -78,7 +78,7 @@ FORBIDDEN = [
 def test_a_missing_right_names_principal_resource_and_operation(
     code: int, needs: Right | None, right: str, option: str
 ) -> None:
-    """And the command that gives it."""
+    """And the command that grants it."""
     error = translated(KafkaError(code, "hunter2 said no"), "working", KafkaSettings("h:1", LOGIN), needs)
     text = str(error)
     assert f"User:alice has no right to {right} (*** said no)" in text
@@ -95,14 +95,14 @@ def test_a_missing_right_names_principal_resource_and_operation(
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "the user of its login"),
     ],
 )
-def test_a_client_knows_as_whom_it_comes(properties: dict[str, str], user: str) -> None:
-    """As far as that does not depend on the broker's own rules."""
+def test_a_client_knows_its_user(properties: dict[str, str], user: str) -> None:
+    """As far as this does not depend on the broker's own rules."""
     assert user_of(properties) == user
 
 
 @pytest.mark.parametrize("said", ["connecting to a PLAINTEXT broker listener?", "alert: SSL alert number 116"])
-def test_a_lost_connection_that_will_be_lost_again_breaks_a_client_that_never_worked(said: str) -> None:
-    """It would try for ever, because it takes it for an outage."""
+def test_a_refusal_that_looks_like_an_outage_breaks_a_client_that_never_worked(said: str) -> None:
+    """Otherwise librdkafka would retry for ever."""
     faults = Faults(KafkaSettings("h:1"))
     faults.on_error(KafkaError(KafkaError._TRANSPORT, said))
     with pytest.raises(BrokerError, match="refused the connection"):
@@ -111,7 +111,7 @@ def test_a_lost_connection_that_will_be_lost_again_breaks_a_client_that_never_wo
 
 @contextmanager
 def listening(answer: bytes | None) -> Iterator[str]:
-    """Take one connection: answer it, or close it at once."""
+    """Accept one connection: answer it, or close it at once."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -132,26 +132,26 @@ def listening(answer: bytes | None) -> Iterator[str]:
     [(None, False), (b"HTTP/1.1 400 Bad Request\r\n\r\n", False), (b"\x15\x03\x03\x00\x02\x02\x28", True)],
     ids=["closes", "http", "tls-alert"],
 )
-def test_an_address_is_asked_whether_it_speaks_tls(answer: bytes | None, is_tls: bool) -> None:  # noqa: FBT001 - a fact
-    """An alert is an answer in TLS, whatever it says."""
+def test_an_address_that_speaks_tls_is_recognised(answer: bytes | None, is_tls: bool) -> None:  # noqa: FBT001 - a fact
+    """Any TLS alert is an answer in TLS."""
     with listening(answer) as address:
         assert speaks_tls(address, 5.0) is is_tls
 
 
-def test_where_nobody_listens_nothing_is_known() -> None:
-    """Nor for a name that does not resolve."""
+def test_an_address_without_a_server_leaves_the_question_open() -> None:
+    """So does a name that does not resolve."""
     assert speaks_tls("127.0.0.1:9", 1.0) is None
     assert speaks_tls("SSL://no-such-host.invalid:9092", 1.0) is None
 
 
 def test_a_login_without_a_mechanism_is_refused_before_anything_connects() -> None:
-    """Librdkafka would answer that it was built without Kerberos."""
+    """The error of librdkafka itself would be about Kerberos."""
     with pytest.raises(ConfigError, match=r"a login needs sasl\.mechanism: PLAIN"):
         KafkaSettings("h:1", {"security.protocol": "SASL_SSL", "sasl.username": "alice"})
 
 
-def test_a_check_that_is_switched_off_is_warned_of() -> None:
-    """By the certificate or by its name; without TLS there is nothing to switch off."""
+def test_a_disabled_certificate_check_causes_a_warning() -> None:
+    """For the certificate or its host name; without TLS there is nothing to disable."""
     off = {"enable.ssl.certificate.verification": "False"}
     assert "does not check the broker's certificate" in unsafe(SSL | off)
     assert "for its host name" in unsafe(LOGIN | {"ssl.endpoint.identification.algorithm": "none"})

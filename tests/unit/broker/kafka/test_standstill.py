@@ -20,8 +20,8 @@ class Ends:
         return {partition: Bounds(0, end) for partition, end in enumerate(self.ends)}
 
 
-def test_what_has_not_moved_and_could_is_placed_again() -> None:
-    """One that is at its end is not, nor one that moves, nor any while nobody knows where the log ends."""
+def test_a_partition_that_stands_still_before_its_end_is_placed_again() -> None:
+    """Not one at its end, not one that moves, and none while the end of the log is unknown."""
     ends = Ends(10, 5, 10)
     standing = Standstill(cast("Lookup", ends), 1e-9)
     for partition, offset in enumerate((3, 5, 3)):
@@ -38,16 +38,16 @@ def test_what_has_not_moved_and_could_is_placed_again() -> None:
     assert standing.found() == []
 
 
-def test_nobody_is_asked_before_the_time_is_over() -> None:
-    """A look costs three questions."""
+def test_ends_are_not_looked_up_before_the_time_is_over() -> None:
+    """A look-up costs three questions."""
     standing = Standstill(cast("Lookup", None), 60.0)
     standing.at("t", 0, 3)
     assert standing.found() == []
     assert standing.found() == []
 
 
-def test_a_partition_that_is_paused_stands_still_rightly() -> None:
-    """And so it has where it was resumed a moment ago."""
+def test_a_paused_partition_may_stand_still() -> None:
+    """And one that was resumed a moment ago."""
     standing = Standstill(cast("Lookup", Ends(10, 10)), 1e-9)
     standing.at("t", 0, 3)
     standing.at("t", 1, 3)

@@ -1,4 +1,4 @@
-"""The hooks of the in-memory broker do what they say, and nothing depends on the machine's clock."""
+"""The faults of the in-memory broker work as documented, and nothing depends on the machine's clock."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def _values(broker: MemoryBroker) -> list[bytes | None]:
     return values
 
 
-def test_append_times_follow_the_clock_that_was_handed_in() -> None:
+def test_append_times_follow_the_given_clock() -> None:
     clock = ManualClock(50.0)
     broker = _broker(clock)
     producer = broker.producer()
@@ -35,7 +35,7 @@ def test_append_times_follow_the_clock_that_was_handed_in() -> None:
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_a_failed_send_is_in_the_log_or_not_as_asked(*, landed: bool) -> None:
+def test_a_failed_send_is_in_the_log_only_if_it_landed(*, landed: bool) -> None:
     broker = _broker()
     producer = broker.producer()
     errors: list[BrokerError | None] = []
@@ -48,7 +48,7 @@ def test_a_failed_send_is_in_the_log_or_not_as_asked(*, landed: bool) -> None:
     assert _values(broker) == ([b"a", b"b"] if landed else [b"b"])
 
 
-def test_what_is_sent_while_the_broker_is_away_arrives_in_order_when_it_is_back() -> None:
+def test_records_sent_while_the_broker_is_away_arrive_in_order_later() -> None:
     broker = _broker()
     producer, reader = broker.producer(), broker.reader()
     reader.read("t", 0, Start.BEGINNING)
@@ -64,7 +64,7 @@ def test_what_is_sent_while_the_broker_is_away_arrives_in_order_when_it_is_back(
     assert _values(broker) == [b"a", b"b"]
 
 
-def test_what_waits_longer_than_the_delivery_time_out_fails_and_never_lands() -> None:
+def test_a_record_that_waits_too_long_fails_and_never_lands() -> None:
     clock = ManualClock()
     broker = _broker(clock)
     producer = broker.producer()
@@ -102,7 +102,7 @@ def test_an_expired_member_loses_its_partitions_and_the_other_gets_them() -> Non
     assert first.poll(0) == Revoked((0,), lost=True)
 
 
-def test_a_position_that_is_trimmed_away_while_reading_is_loud_once() -> None:
+def test_a_position_trimmed_away_while_reading_is_one_error() -> None:
     broker = _broker()
     producer, reader = broker.producer(), broker.reader()
     for value in (b"a", b"b", b"c"):

@@ -1,4 +1,4 @@
-"""Partitions are owned by one member at a time, and by somebody in the end."""
+"""Every partition has one owner at a time, and always gets one in the end."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ actions = st.lists(st.tuples(st.sampled_from(["join", "leave", "expire", "poll"]
 
 
 class _Told:
-    """What a member believes to own, from what it was told."""
+    """What a member owns, by what it was told."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
@@ -50,7 +50,7 @@ def test_every_partition_has_one_owner_whatever_joins_leaves_and_expires(
     assert owned == (list(range(partitions)) if members else [])
 
 
-def test_an_expired_member_is_told_of_its_loss_and_comes_back() -> None:
+def test_an_expired_member_gets_its_loss_and_joins_again() -> None:
     group = Group(2)
     first, second = group.join("a"), group.join("b")
     assert (group.assigned(first), group.assigned(second)) == ((0,), (1,))

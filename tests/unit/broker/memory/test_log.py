@@ -39,7 +39,7 @@ def test_compaction_leaves_holes_and_reading_steps_over_them() -> None:
 
 
 @given(st.integers(0, 20), st.lists(st.integers(0, 20)), st.integers(0, 21))
-def test_what_is_kept_is_read_and_what_is_not_is_loud(length: int, trims: list[int], position: int) -> None:
+def test_kept_records_are_read_and_others_are_an_error(length: int, trims: list[int], position: int) -> None:
     log = _log(*[b"x"] * length)
     begin = 0
     for offset in trims:
