@@ -42,7 +42,7 @@ HELD_BY = {
     "a `DataLoader` with worker processes": "test_data_loader_workers",
     "a `DataLoader` with `driftline.Sampler`": "test_sampler",
     "the same with `drop_last`": "test_sampler_drop_last",
-    "the same with a batch sampler": "test_sampler_in_batches",
+    "a `DataLoader` with a batch sampler": "test_sampler_in_batches",
     "the same and gradient accumulation": "test_sampler_with_accumulation",
     "a loop over it that is left early": "test_samples_that_were_drawn_and_not_used_are_drawn_again",
     "a loader that reads too far ahead": "test_a_loader_that_draws_too_far_ahead_is_told",
@@ -55,7 +55,7 @@ HELD_BY = {
     "the run's end": "test_a_run_with_an_end",
     "a loop over a `driftline.Sampler` that never asks": "test_a_loop_that_does_not_ask_whether_the_run_has_ended",
     "SIGTERM": "test_a_script_that_is_killed_comes_back_as_the_same_worker",
-    "local steps, timed clocks": "test_settings_that_cannot_be_are_refused_together",
+    "local steps, time boxes": "test_settings_that_cannot_be_are_refused_together",
 }
 """How a row begins → the test that holds it."""
 
