@@ -4,8 +4,8 @@ The cores (coordinator, server, worker, follower) take one input at a time and r
 broker, clock, socket or thread: a shell carries inputs and effects to a real Kafka, the simulation to a shuffled one.
 
 Effects may come from a generator. Each is then carried out before the next one is computed, so that a record is on its
-way while the next is hashed, and only one is held at a time. Whoever drives a core takes all effects of an input before
-anything else of that core; what is not taken has not happened.
+way while the next is hashed, and only one is held at a time. The driver of a core takes all effects of an input before
+it hands in the next input; an effect that is not taken has not happened.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Everything before ``offset`` has been read; nothing else is there at this moment."""
+    """Every record before ``offset`` has been read; the partition ended there at that moment."""
 
     stream: Stream
     partition: int
@@ -70,8 +70,8 @@ class SendFailed:
 class Sent:
     """A `Send` that asked for it is in the log at ``offset``, on every in-sync replica.
 
-    Without its value: many of these may wait for a core that is busy with sending, and the values would be in memory
-    as long as they do.
+    It does not hold the value: many of these may wait for a core that is busy with sending, and their values would stay
+    in memory meanwhile.
     """
 
     stream: Stream
@@ -88,7 +88,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class DeltasLost:
-    """Deltas that were still to be read are gone: the partition begins at ``begin`` now, and nothing more is read."""
+    """Deltas that the server still had to read are gone: the partition begins at ``begin`` now. Reading has stopped."""
 
     partition: int
     position: int
@@ -104,9 +104,9 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class EndsKnown:
-    """Partition → the next offset to be written, as it was after `AskEnds`; empty if nobody could say.
+    """Partition → the next offset to be written, as it was after `AskEnds`; empty if Kafka did not answer.
 
-    ``asker``: as in the question.
+    ``asker``: that of the `AskEnds`.
     """
 
     stream: Stream
@@ -125,7 +125,8 @@ Input: TypeAlias = (
 class Send:
     """Append a record (a tombstone if ``value`` is None). Order within a partition is the order of effects.
 
-    ``tell``: `Sent` answers when it is there. ``about``: version and shard of parameters, for whoever takes `Sent`.
+    ``tell``: `Sent` answers when the record is in the log. ``about``: version and shard of parameters, for the receiver
+    of `Sent`.
     """
 
     stream: Stream
@@ -138,7 +139,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Start, or restart, reading a partition of a stream that no consumer group hands out."""
+    """Start or restart reading a partition of a stream that no consumer group assigns."""
 
     stream: Stream
     partition: int
@@ -147,7 +148,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class StopReading:
-    """Nothing more of this partition is wanted."""
+    """Stop reading a partition."""
 
     stream: Stream
     partition: int
@@ -155,9 +156,9 @@ class StopReading:
 
 @dataclass(frozen=True, slots=True)
 class ResumeDeltas:
-    """Hand out the deltas of these partitions from the offsets in ``begin`` on (empty: from where they begin).
+    """Read the deltas of these partitions from the offsets in ``begin`` on (empty: from where they begin).
 
-    After `PartitionsAssigned` and after `DeltasLost` nothing comes until then.
+    After `PartitionsAssigned` and after `DeltasLost` no delta is read until then.
     """
 
     partitions: tuple[int, ...]
@@ -168,7 +169,7 @@ class ResumeDeltas:
 class AskEnds:
     """Look up where the partitions of a stream end now; `EndsKnown` answers.
 
-    ``asker``: who wants to know, where several parts of a process ask: an answer to an earlier question is too old.
+    ``asker``: the part of the process that asks, so that it does not take an answer to an earlier question.
     """
 
     stream: Stream
@@ -177,7 +178,7 @@ class AskEnds:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Delete the records of a partition before an offset. That it fails is counted; a later one covers it."""
+    """Delete the records of a partition before an offset. A failure is counted; a later `Trim` covers it."""
 
     stream: Stream
     partition: int

@@ -142,7 +142,7 @@ def decode(value: bytes | npt.NDArray[np.uint8] | None) -> AnyRecord:
     """Return the record in ``value``, every field of exactly the declared type.
 
     The payload of a payload record is a read-only memoryview over ``value``; it keeps those bytes alive. (What is not
-    ``bytes`` is copied first: bytes that somebody else can change are no message.)
+    ``bytes`` is copied first: bytes that can still change are no message.)
 
     Raises:
         Undecodable: says why. Nothing else is raised for any bytes, and memory stays in proportion to them.
@@ -167,10 +167,10 @@ _SHARED: Final[ContextVar[dict[bytes, AnyRecord] | None]] = ContextVar("_SHARED"
 
 @contextmanager
 def reading_once() -> Iterator[None]:
-    """Give everybody in this context who decodes equal bytes the same record, read once, for as long as this lasts.
+    """Within this context, decode equal bytes once and return the same record each time.
 
     For many readers of one small log in one process: everything that is read stays in memory. Records that hold a map,
-    which somebody could change, are read anew each time.
+    which is mutable, are read anew each time.
     """
     before = _SHARED.set({})
     try:

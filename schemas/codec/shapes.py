@@ -62,7 +62,7 @@ class Shape:
 
     @property
     def has_maps(self) -> bool:
-        """Whether a map is anywhere inside: Python's can be changed by whoever holds the record."""
+        """Whether a map is anywhere inside: Python's is mutable, so such a record is never shared."""
         inner = [shape for _, shape in self.fields] + ([] if self.items is None else [self.items])
         return self.kind == "map" or any(shape.has_maps for shape in inner)
 
@@ -157,7 +157,7 @@ def _record(schema: Mapping[str, Any], hint: Any, path: str, scope: _Scope) -> S
 def _lacking(record: type[Any], names: Collection[str]) -> dict[str, Any]:
     """Return name and default of the fields that ``names`` lacks; those without a default it must have.
 
-    Defaults are shared by all records that are read, so they have to be values that nobody can change.
+    Defaults are shared by all records that are read, so they must be immutable.
     """
     return {
         field.name: field.default

@@ -34,10 +34,10 @@ class Segment:
 
     Attributes:
         name: normalised, see `normalise_name`.
-        aliases: further names of the same tensor (tied weights), normalised.
+        aliases: other names of the same tensor (tied weights), normalised.
         shape: of the tensor; () of a scalar, (0, 4) of an empty one: kept as they are.
-        dtype: how the worker holds it. Of a parameter the vector holds the float32 that its values are rounded from;
-            of a buffer its bytes, little-endian, in C order, filled up with zeros to whole elements.
+        dtype: of the tensor in the worker. Of a parameter the vector holds the float32 that its values are rounded
+            from; of a buffer its bytes, little-endian, in C order, filled up with zeros to whole elements.
         kind: ``parameter`` is stepped by the update rule; ``frozen`` stays as in version 0; ``buffer`` is taken over
             from one contribution of each version.
         group: index of its parameter group; -1 of a buffer, and if it is frozen and in none.

@@ -1,4 +1,4 @@
-"""Checks of layouts: of their JSON, which may come from anybody, and of their values. Every problem is listed."""
+"""Checks of layouts: of their JSON, which may come from any process, and of their values. Every problem is listed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final

@@ -3,7 +3,7 @@
 One class here is one file in ``avsc/`` with the same fields in the same order; the codec refuses to load otherwise.
 Hashes are SHA-256 (32 bytes), UUIDs 16 bytes. ``payload`` fields hold little-endian tensors as raw bytes.
 
-Three families, by the stream that carries them: `payload_records`, `events` and `ledger_records`.
+Three families, by the stream that carries them: `payload`, `events` and `ledger`.
 """
 
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Events: what members tell the coordinator, repeated until their effect is in the ledger."""
+"""Events: what members report to the coordinator, repeated until their effect is in the ledger."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A member lives. ``role`` is ``worker``, ``server`` or ``evaluator``."""
+    """A member is alive. ``role`` is ``worker``, ``server`` or ``evaluator``."""
 
     run: bytes
     member: str
@@ -47,8 +47,8 @@ class Heartbeat:
 class Contribution:
     """A group's delta of one clock is written. ``root`` is SHA-256 over the digests of its deltas in shard order.
 
-    ``weight`` is the loss denominator (usually the number of samples), ``cursor`` how many batches or steps its process
-    has read or made, those of this clock included. ``learning_rates`` has one value a parameter group, as the script's
+    ``weight`` is the loss denominator (usually the number of samples), ``cursor`` the number of batches or steps of its
+    process so far, those of this clock included. ``learning_rates`` has one value a parameter group, as the script's
     optimizer had them at the step; empty in a run whose schedule decides them. ``samples`` are those that the gradient
     is made of, as far as the ledger leases them.
     """
@@ -69,7 +69,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """A group spends a clock without a delta: no data, or an overflow, which burns the ``samples`` that it was on."""
+    """A group spends a clock without a delta: no data, or an overflow, which discards its ``samples``."""
 
     run: bytes
     group: GroupId
@@ -93,7 +93,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """Somebody asks for the end of the run; the coordinator ends it at the head, once that is published."""
+    """A command asks for the end of the run; the coordinator ends it at the head version, once that is published."""
 
     run: bytes
     sender: str
@@ -112,7 +112,7 @@ class ShardReceipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A server's word on the deltas of one contribution that it owns. A non-empty ``refusal`` says why not."""
+    """A server has checked the deltas of one contribution that it owns. A non-empty ``refusal`` says why not."""
 
     run: bytes
     server: str
@@ -201,7 +201,7 @@ class UndecodableReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """The coordinator's beat: liveness counts ticks read, never seconds passed."""
+    """The coordinator's tick: liveness counts ticks that were read, never seconds."""
 
     run: bytes
     term: int

@@ -11,7 +11,7 @@ from driftline.schemas.records.sample_range import SampleRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermStart:
-    """A coordinator begins to reign. Valid when its term is higher than the current one, whatever its parent."""
+    """A coordinator takes the leadership of a term. Valid when its term is higher than the current one."""
 
     term: int
     parent: bytes
@@ -74,7 +74,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Free samples are given to groups: nobody else may read them."""
+    """Free samples are leased to groups: no other group may read them."""
 
     term: int
     parent: bytes
@@ -86,7 +86,7 @@ class Use:
     """One (group, clock) that a version settles. ``kind`` is ``delta`` or ``skip`` (coefficient 0, no delta read).
 
     ``learning_rates`` are those that the contribution asked for, in a run whose scripts decide them; empty in others.
-    ``samples`` are used up: consumed by a ``delta``, burned by a ``skip``.
+    ``samples`` are used up: consumed by a ``delta``, discarded by a ``skip``.
     """
 
     group: GroupId
@@ -127,7 +127,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The head, idle or final, becomes a publish point."""
+    """The head version, idle or final, becomes a publish point."""
 
     term: int
     parent: bytes
@@ -137,7 +137,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A contribution is not used and spends its clock. Of its samples those in ``burned`` are used up all the same."""
+    """A contribution is not used and spends its clock. Of its samples those in ``burned`` are discarded."""
 
     term: int
     parent: bytes
@@ -149,7 +149,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The snapshots of a version become official: whoever has to rebuild its state starts from them.
+    """The snapshots of a version become official: servers rebuild their state from them.
 
     ``floors`` holds, a partition, the first delta that may still be needed to go on from ``version``; ``places`` has
     every tensor of every shard, by shard and tensor. ``state`` is what the ledger adds up to at ``version``: one, or

@@ -1,7 +1,7 @@
-"""What a ledger adds up to at one version, as a `Checkpoint` carries it: whoever starts there folds on behind it.
+"""The fold of a ledger at one version, as a `Checkpoint` carries it: a reader may start there and fold on behind it.
 
-It is canonical: every reader that has folded the ledger so far freezes the same state to the same bytes. It has no
-settings and no layout, which may be large: it says which record of the ledger is the start of the run.
+It is canonical: every reader that has folded the ledger so far dumps the same state to the same bytes. It has no
+settings and no layout, which may be large: it names the record of the ledger that is the start of the run.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class FrozenEvaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """So many contributions were used that were so many versions late."""
+    """``count`` contributions were used that were ``versions`` versions late."""
 
     versions: int
     count: int
@@ -72,7 +72,7 @@ class Lateness:
 class FrozenTotals:
     """Counts over the whole ledger so far, for people. ``losses`` is the loss of the version, or empty for NaN.
 
-    Of records that do not count, nothing: whoever begins here has not read them.
+    Records that do not count are not in it: a reader that begins here has not read them.
     """
 
     contributions: Mapping[str, int]
@@ -94,7 +94,7 @@ class FrozenState:
         next_offset: of the ledger, behind that record.
         start_offset: of the `RunStart`.
         start_head: of the ledger behind the `RunStart`.
-        term: of the reign that wrote the version.
+        term: in which the version was written.
         head: of the ledger behind the version's record.
         heads: behind the records of versions before it, oldest first: as many as contributions may still name.
         groups: that are members, in order.

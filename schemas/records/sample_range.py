@@ -1,4 +1,4 @@
-"""Samples by their place in the order of an epoch."""
+"""Ranges of samples, by their position in the shuffled order of an epoch."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class SampleRange:
-    """Places ``start`` … ``start + count - 1`` in the shuffled order of an epoch, both counted from 0."""
+    """Positions ``start`` … ``start + count - 1`` in the shuffled order of an epoch, counted from 0."""
 
     epoch: int
     start: int
@@ -15,7 +15,7 @@ class SampleRange:
 
     @property
     def stop(self) -> int:
-        """The place behind the last one."""
+        """The position behind the last one."""
         return self.start + self.count
 
     def meets(self, other: "SampleRange") -> bool:
@@ -27,7 +27,7 @@ class SampleRange:
 
 
 Samples = tuple[SampleRange, ...]
-"""Some samples: ranges in their order, none of them empty, no two of them overlapping or touching."""
+"""A set of samples: ranges in order, none empty, none overlapping or touching another."""
 
 
 def joined(ranges: Iterable[SampleRange]) -> Samples:
@@ -48,7 +48,7 @@ def count(samples: Iterable[SampleRange]) -> int:
 
 
 def without(samples: Samples, read: Iterable[SampleRange]) -> Samples:
-    """Return those of some samples that are not among others."""
+    """Return ``samples`` without those in ``read``."""
     left = list(samples)
     for one in read:
         left = [part for whole in left for part in _cut(whole, one)]
@@ -71,7 +71,7 @@ def overlap(some: Iterable[SampleRange], others: Iterable[SampleRange]) -> bool:
 
 
 def samples_problem(samples: Samples) -> str:
-    """Return why these cannot be somebody's samples, or nothing."""
+    """Return why these are no set of samples, or an empty string."""
     for one in samples:
         if one.epoch < 0 or one.start < 0 or one.count < 1:
             return f"{one.count} samples from place {one.start} of epoch {one.epoch}"
