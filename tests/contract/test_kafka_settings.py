@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
-from driftline.broker.kafka.errors import Faults, translated, undelivered
+from driftline.broker.kafka.errors import ClientErrors, delivery_error, translate
 from driftline.broker.kafka.settings import GroupProtocol, suitable_protocol
 from driftline.errors import BrokerError, BrokerUnreachable, ConfigError, DeliveryFailed, RightMissing, TopicMissing
 
@@ -75,7 +75,7 @@ def test_secrets_are_neither_shown_nor_quoted_in_errors(name: str) -> None:
     assert _SECRET not in repr(settings)
     assert "alice" in repr(settings)
     error = KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, f"no such password {_SECRET}")
-    assert _SECRET not in str(translated(error, "connecting", settings))
+    assert _SECRET not in str(translate(error, "connecting", settings))
     with pytest.raises(ConfigError) as caught:
         KafkaSettings(_ADDRESS, {name: _SECRET, "security.protocol": _SECRET})
     assert _SECRET not in str(caught.value)
@@ -97,42 +97,42 @@ def test_errors_of_librdkafka_become_ours() -> None:
         KafkaError.INVALID_CONFIG: BrokerError,
     }
     for code, kind in codes.items():
-        assert type(translated(KafkaError(code, "said"), "doing it", settings)) is kind
-    assert type(undelivered(KafkaError(KafkaError._MSG_TIMED_OUT), "a record", settings, "")) is DeliveryFailed
-    assert type(undelivered(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "a record", settings, "")) is TopicMissing
+        assert type(translate(KafkaError(code, "said"), "doing it", settings)) is kind
+    assert type(delivery_error(KafkaError(KafkaError._MSG_TIMED_OUT), "a record", settings, "")) is DeliveryFailed
+    assert type(delivery_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "a record", settings, "")) is TopicMissing
 
 
 @pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED])
 def test_refused_credentials_break_a_client_that_never_worked(code: int) -> None:
-    faults = Faults(KafkaSettings(_ADDRESS))
-    faults.check()
-    faults.on_error(KafkaError(code, "certificate verify failed"))
+    errors = ClientErrors(KafkaSettings(_ADDRESS))
+    errors.check()
+    errors.on_error(KafkaError(code, "certificate verify failed"))
     with pytest.raises(BrokerError, match=r"certificate verify failed.*set ssl\.ca\.location"):
-        faults.check()
+        errors.check()
 
 
 def test_a_single_refusal_does_not_break_a_client_that_has_worked() -> None:
-    faults = Faults(KafkaSettings(_ADDRESS))
-    faults.worked()
-    faults.on_error(KafkaError(KafkaError._SSL, "handshake cut short by a restart"))
-    faults.check()
+    errors = ClientErrors(KafkaSettings(_ADDRESS))
+    errors.worked()
+    errors.on_error(KafkaError(KafkaError._SSL, "handshake cut short by a restart"))
+    errors.check()
 
 
 def test_brokers_that_are_down_do_not_break_a_client_and_leave_their_reason() -> None:
-    faults = Faults(KafkaSettings(_ADDRESS))
-    faults.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
-    faults.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
-    faults.check()
-    assert faults.last_word == "Connection refused"
+    errors = ClientErrors(KafkaSettings(_ADDRESS))
+    errors.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    errors.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    errors.check()
+    assert errors.last_error == "Connection refused"
 
 
 def test_a_fatal_error_breaks_a_client_for_good() -> None:
-    faults = Faults(KafkaSettings(_ADDRESS))
-    faults.worked()
-    faults.on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "gap", fatal=True))
-    faults.worked()
+    errors = ClientErrors(KafkaSettings(_ADDRESS))
+    errors.worked()
+    errors.on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "gap", fatal=True))
+    errors.worked()
     with pytest.raises(BrokerError, match="failed for good: gap"):
-        faults.check()
+        errors.check()
 
 
 @pytest.mark.parametrize(

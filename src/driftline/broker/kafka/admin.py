@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from driftline.broker.clients import ClientGuard, check_partitions
 from driftline.broker.kafka.deadline import Deadline, close_within
-from driftline.broker.kafka.errors import AWAY, FORBIDDEN, MISSING, Faults, Right, translated, unreachable
+from driftline.broker.kafka.errors import AWAY, FORBIDDEN, MISSING, ClientErrors, Right, translate, unreachable_error
 from driftline.broker.kafka.hints import silence_hint, speaks_tls
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import Bounds, TopicSpec
@@ -46,11 +46,11 @@ class KafkaAdmin:
     def __init__(self, settings: KafkaSettings, timeout_s: float | None = None) -> None:
         self._settings = settings
         self._timeout_s = settings.request_timeout_s if timeout_s is None else timeout_s
-        self._faults = Faults(settings)
+        self._errors = ClientErrors(settings)
         self._is_tls: bool | None = None
         self._slice_s = _SLICE_S
         self._guard = ClientGuard("admin client")
-        properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
+        properties: dict[str, Any] = {**settings.common(), "error_cb": self._errors.on_error}
         # Its context manager is the only way to close it.
         self._open = ExitStack()
         self._client = self._open.enter_context(AdminClient(properties))
@@ -271,7 +271,7 @@ class KafkaAdmin:
     def _failure(self, error: KafkaError, what: str, deadline: Deadline, needs: Right | None) -> BrokerError:
         if error.code() in AWAY:
             return self._unreachable(deadline)
-        return translated(error, what, self._settings, needs)
+        return translate(error, what, self._settings, needs)
 
     def _result(self, future: Future[T], deadline: Deadline) -> T:
         try:
@@ -287,15 +287,15 @@ class KafkaAdmin:
                 answer = ask()
             except KafkaException as error:
                 self._client.poll(0)
-                self._faults.check()
+                self._errors.check()
                 self._slice_s = min(2 * self._slice_s, _LONGEST_S)
                 if error.args[0].code() not in AWAY and not error.args[0].retriable():
-                    raise translated(error.args[0], what, self._settings, needs) from None
-                if silence.passed() and self._faults.is_silent:
+                    raise translate(error.args[0], what, self._settings, needs) from None
+                if silence.passed() and self._errors.is_silent:
                     silence = Deadline(deadline.timeout_s)
                     self._break_silence()
             else:
-                self._faults.worked()
+                self._errors.worked()
                 return answer
             self._pause(deadline)
 
@@ -307,7 +307,7 @@ class KafkaAdmin:
         """
         first = self._settings.bootstrap_servers.partition(",")[0].strip()
         self._is_tls = speaks_tls(first, _SILENCE_S)
-        if self._is_tls and self._faults.closed >= _CLOSED:
+        if self._is_tls and self._errors.closed >= _CLOSED:
             hint = silence_hint(self._settings.properties, is_tls=True)
             raise BrokerError(f"Kafka at {self._settings.bootstrap_servers} closes the connection: {hint}")
 
@@ -319,8 +319,8 @@ class KafkaAdmin:
     def _unreachable(self, deadline: Deadline) -> BrokerUnreachable:
         # error_cb runs inside poll, so that the error can say why.
         self._client.poll(0)
-        self._faults.check()
-        return unreachable(self._settings, deadline.timeout_s, self._faults.last_word, is_tls=self._is_tls)
+        self._errors.check()
+        return unreachable_error(self._settings, deadline.timeout_s, self._errors.last_error, is_tls=self._is_tls)
 
     def _deadline(self, timeout_s: float | None = None) -> Deadline:
         self._guard.check()

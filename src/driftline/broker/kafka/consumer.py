@@ -15,9 +15,9 @@ from driftline.broker.kafka.errors import (
     LOST,
     MISSING,
     POLLED_TOO_LATE,
-    Faults,
+    ClientErrors,
     Right,
-    translated,
+    translate,
 )
 from driftline.broker.kafka.settings import AUTO, GroupProtocol, KafkaSettings, suitable_protocol
 from driftline.broker.port import Bounds, EndReached, PositionLost, Record
@@ -112,7 +112,7 @@ class Lookup:
         return self._admin
 
 
-class StillThere(Exception):
+class PositionStillValid(Exception):
     """librdkafka gave up a position that the log still holds: read on from ``place``.
 
     An exception, because a call back into the reader would put its client into a reference cycle.
@@ -128,13 +128,13 @@ class StillThere(Exception):
         client.incremental_assign([self.place])
 
 
-class Inbox:
+class MessageDecoder:
     """Turns a consumer's messages into records, ends of partitions, or errors."""
 
-    def __init__(self, settings: KafkaSettings, faults: Faults, lookup: Lookup, group: str | None) -> None:
+    def __init__(self, settings: KafkaSettings, errors: ClientErrors, lookup: Lookup, group: str | None) -> None:
         self._settings = settings
         self._group = group
-        self._faults = faults
+        self._errors = errors
         self._lookup = lookup
         self._ends: dict[tuple[str, int], int] = {}
         self._goals: dict[tuple[str, int], int] = {}
@@ -161,11 +161,11 @@ class Inbox:
         due, self._due = self._due, None
         return due
 
-    def understand(self, message: Message) -> Record | EndReached | None:
+    def decode(self, message: Message) -> Record | EndReached | None:
         """Return the meaning of a message; None if the caller need not know it.
 
         Raises:
-            StillThere: the reader must place the partition again; nothing is lost.
+            PositionStillValid: the reader must place the partition again; nothing is lost.
             PositionLost: the reading position is not in the log.
             TopicMissing: the topic is gone.
             BrokerError: reading is not allowed, or failed for good.
@@ -173,13 +173,13 @@ class Inbox:
         error = message.error()
         topic, partition, offset = message.topic() or "", message.partition(), message.offset()
         if error is None and partition is not None and offset is not None:
-            self._faults.worked()
+            self._errors.worked()
             if offset + 1 >= self._goals.get((topic, partition), offset + 2):
                 self._due = self._end(topic, partition, offset + 1)
             return Record(topic, partition, offset, message.key(), message.value(), message.timestamp()[1])
         if error is not None:
             if error.code() == END_OF_PARTITION and partition is not None and offset is not None:
-                self._faults.worked()
+                self._errors.worked()
                 return self._end(topic, partition, offset)
             self._raise(error, topic, partition or 0, offset or 0)
         return None
@@ -205,13 +205,13 @@ class Inbox:
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             if self._group is not None:
                 needs = Right("Read", "group", self._group)
-                raise translated(error, f"joining group {self._group}", self._settings, needs)
+                raise translate(error, f"joining group {self._group}", self._settings, needs)
             # A reader of named partitions joins no group, but librdkafka looks for a coordinator all the same.
         elif error.code() in BROKEN:
-            self._faults.give_up(error)
-            self._faults.check()
+            self._errors.give_up(error)
+            self._errors.check()
         elif error.code() not in AWAY and not error.retriable():
-            raise translated(error, f"reading {topic}", self._settings, Right("Read", "topic", topic))
+            raise translate(error, f"reading {topic}", self._settings, Right("Read", "topic", topic))
         _log.debug("reading %s: %s", topic, error.str())
 
     def _lost(self, topic: str, partition: int, offset: int) -> None:
@@ -220,7 +220,7 @@ class Inbox:
         bounds = self._bounds(topic, partition)
         if bounds is not None and not bounds.begin <= offset <= bounds.end:
             raise PositionLost(topic, partition, offset, bounds)
-        raise StillThere(TopicPartition(topic, partition, offset))
+        raise PositionStillValid(TopicPartition(topic, partition, offset))
 
     def _bounds(self, topic: str, partition: int) -> Bounds | None:
         try:

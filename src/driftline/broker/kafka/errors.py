@@ -98,7 +98,7 @@ class Right:
         return shlex.join([*words, "--operation", self.operation, *where])
 
 
-def translated(error: KafkaError, what: str, settings: KafkaSettings, needs: Right | None = None) -> BrokerError:
+def translate(error: KafkaError, what: str, settings: KafkaSettings, needs: Right | None = None) -> BrokerError:
     """Return our error for one of librdkafka's.
 
     Args:
@@ -119,7 +119,7 @@ def translated(error: KafkaError, what: str, settings: KafkaSettings, needs: Rig
     if code in AWAY:
         return BrokerUnreachable(f"{what}: no answer from Kafka at {settings.bootstrap_servers} ({reported})")
     if code in FORBIDDEN:
-        return forbidden(what, settings, needs or _usual_right(code), reported)
+        return missing_right(what, settings, needs or _usual_right(code), reported)
     return BrokerError(f"{what}: Kafka answered {error.name()} ({reported})")
 
 
@@ -130,7 +130,7 @@ def is_refusal(error: KafkaError) -> bool:
     )
 
 
-def forbidden(what: str, settings: KafkaSettings, needs: Right, reported: str) -> RightMissing:
+def missing_right(what: str, settings: KafkaSettings, needs: Right, reported: str) -> RightMissing:
     """Return the error for a missing right: who lacks it, which one it is, and the command that gives it."""
     principal = user_of(settings.properties)
     known = principal if principal.startswith("User:") else "User:NAME"
@@ -148,39 +148,39 @@ def _usual_right(code: int) -> Right:
     return Right("IdempotentWrite", "cluster")
 
 
-def undelivered(
-    error: KafkaError, what: str, settings: KafkaSettings, last_word: str, needs: Right | None = None
+def delivery_error(
+    error: KafkaError, what: str, settings: KafkaSettings, last_error: str, needs: Right | None = None
 ) -> BrokerError:
     """Return our error for a record that was not acknowledged."""
     if error.code() in MISSING | FORBIDDEN:
-        return translated(error, what, settings, needs)
+        return translate(error, what, settings, needs)
     if error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}:
         return BrokerError(
             f"{what}: the broker refused its size; raise max.message.bytes of the topic to Kafka's default"
         )
     if error.code() in _PURGED:
-        why = f" ({last_word})" if last_word else ""
+        why = f" ({last_error})" if last_error else ""
         return DeliveryFailed(f"{what} was not acknowledged before the producer was closed{why}")
-    reason = settings.scrub(error.str()) + (f"; {last_word}" if last_word else "")
+    reason = settings.scrub(error.str()) + (f"; {last_error}" if last_error else "")
     return DeliveryFailed(
         f"{what} was not acknowledged within {settings.delivery_timeout_s:g} s, so it may or may not be in the log "
         f"({reason})"
     )
 
 
-def unreachable(
-    settings: KafkaSettings, timeout_s: float, last_word: str, *, is_tls: bool | None = None
+def unreachable_error(
+    settings: KafkaSettings, timeout_s: float, last_error: str, *, is_tls: bool | None = None
 ) -> BrokerUnreachable:
     """Return the error for a broker that did not answer in time; ``is_tls``: whether it speaks TLS, if known."""
     # librdkafka reports a refused connection or an unknown host name. Silence means that the connection was accepted.
-    why = last_word or silence_hint(settings.properties, is_tls=is_tls)
+    why = last_error or silence_hint(settings.properties, is_tls=is_tls)
     return BrokerUnreachable(
         f"no Kafka answered at {settings.bootstrap_servers} within {timeout_s:g} s ({why}); start one with "
         f"`driftline broker start`, or give another address with --bootstrap-servers"
     )
 
 
-class Faults:
+class ClientErrors:
     """Receives the errors of one client (librdkafka's ``error_cb``) and knows whether it is broken for good.
 
     A refused certificate or password is never fatal for librdkafka: it would retry for ever in silence. But a handshake
@@ -195,14 +195,14 @@ class Faults:
     def __init__(self, settings: KafkaSettings, *, renews: bool = False) -> None:
         self._settings = settings
         self._renews = renews
-        self.spent = ""
+        self.lost_count = ""
         """Why the client must be replaced; empty while it works."""
         self._broken: str | None = None
         self._worked = False
         self._refused_at_s: float | None = None
         self.closed = 0
         """How often all brokers were away or closed the connection."""
-        self.last_word = ""
+        self.last_error = ""
         """librdkafka's last message about a connection, without secrets."""
 
     def on_error(self, error: KafkaError) -> None:
@@ -210,16 +210,16 @@ class Faults:
         reported = self._settings.scrub(error.str())
         _log.debug("Kafka client: %s (%s)", reported, error.name())
         if error.fatal() and self._renews and error.code() in RENEWABLE:
-            self.spent = reported
+            self.lost_count = reported
         elif error.fatal():
             self.give_up(error)
         elif is_refusal(error):
-            self.last_word = reported
-            self._refuse(str(translated(error, "connecting", self._settings)))
+            self.last_error = reported
+            self._refuse(str(translate(error, "connecting", self._settings)))
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.closed += 1
         else:
-            self.last_word = reported
+            self.last_error = reported
 
     def give_up(self, error: KafkaError) -> None:
         """Handle a fatal error from ``error_cb`` or from a consumer's message, whose cause is only in its text."""
@@ -230,7 +230,7 @@ class Faults:
     @property
     def is_silent(self) -> bool:
         """Whether no broker has answered and no error says why."""
-        return not (self._worked or self.last_word or self._broken)
+        return not (self._worked or self.last_error or self._broken)
 
     def worked(self) -> None:
         """Note that a broker answered."""

@@ -8,9 +8,9 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from driftline.broker.clients import ClientGuard, start_offset
-from driftline.broker.kafka.consumer import Inbox, Lookup, StillThere, about_partition
+from driftline.broker.kafka.consumer import Lookup, MessageDecoder, PositionStillValid, about_partition
 from driftline.broker.kafka.deadline import SLICE_S, Deadline, close_within
-from driftline.broker.kafka.errors import Faults
+from driftline.broker.kafka.errors import ClientErrors
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.kafka.standstill import Standstill
 from driftline.broker.port import Assigned, EndReached, Record, Revoked, Start
@@ -34,23 +34,23 @@ class KafkaGroupReader:
     def __init__(self, settings: KafkaSettings, topic: str, group: str, member: str, start: Start) -> None:
         self._settings = settings
         self._start = start
-        self._faults = Faults(settings)
+        self._errors = ClientErrors(settings)
         self._guard = ClientGuard("group reader")
         self._ownership = Ownership(topic)
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup, group)
+        self._decoder = MessageDecoder(settings, self._errors, self._lookup, group)
         self._group, self._member = group, member
         self._lookup_s = _LOOKUP_S
         self._client: Consumer | None = None
         self._idle = Deadline(settings.idle_check_s)
-        self._stand_still = Standstill(self._lookup, settings.idle_check_s)
+        self._standstill = Standstill(self._lookup, settings.idle_check_s)
 
     def poll(self, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
         """See ``GroupReader.poll``."""
         self._guard.check()
         deadline = Deadline(timeout_s)
         while True:
-            self._faults.check()
+            self._errors.check()
             client = self._client = self._join() if self._client is None else self._client
             found = None if client is None else self._next(client, deadline.left_s(at_most=SLICE_S))
             if found is not None or deadline.passed():
@@ -70,7 +70,7 @@ class KafkaGroupReader:
         wanted = self._ownership.paused.intersection(partitions)
         self._ownership.paused -= wanted
         for partition in wanted:
-            self._stand_still.begin(self._ownership.topic, partition)
+            self._standstill.begin(self._ownership.topic, partition)
         if self._client is not None:
             self._client.resume(self._ownership.named(wanted))
 
@@ -85,7 +85,7 @@ class KafkaGroupReader:
         client.incremental_unassign(ownership.named([partition]))
         client.incremental_assign([TopicPartition(ownership.topic, partition, offset)])
         client.pause(ownership.named({partition} & ownership.paused))
-        self._stand_still.at(ownership.topic, partition, offset)
+        self._standstill.at(ownership.topic, partition, offset)
 
     def close(self) -> None:
         """See ``GroupReader.close``."""
@@ -102,7 +102,7 @@ class KafkaGroupReader:
             return None
         _log.debug("group %s: joining by the %s protocol", self._group, protocol)
         properties = self._settings.group(self._group, self._member, protocol)
-        client = Consumer({**properties, "error_cb": self._faults.on_error})
+        client = Consumer({**properties, "error_cb": self._errors.on_error})
         ownership = self._ownership
         client.subscribe(
             [ownership.topic],
@@ -120,7 +120,7 @@ class KafkaGroupReader:
             self._client.close()
 
     def _next(self, client: Consumer, timeout_s: float) -> Record | EndReached | Assigned | Revoked | None:
-        due = self._inbox.due()  # of the last record: no partition can have been revoked since
+        due = self._decoder.due()  # of the last record: no partition can have been revoked since
         if due is not None:
             return due
         ownership = self._ownership
@@ -138,22 +138,22 @@ class KafkaGroupReader:
             return ownership.changes.popleft()
         message = ownership.take()
         try:
-            found = None if message is None else self._inbox.understand(message)
-        except StillThere as there:
+            found = None if message is None else self._decoder.decode(message)
+        except PositionStillValid as there:
             self._resume(client, there)
             return None
         if isinstance(found, Record):
-            self._stand_still.at(found.topic, found.partition, found.offset + 1)
+            self._standstill.at(found.topic, found.partition, found.offset + 1)
         return found
 
     def _check_reading(self, client: Consumer) -> None:
         """Read on the partitions that stand still although there is more to read."""
         ownership = self._ownership
         read = {(ownership.topic, partition) for partition in ownership.owned - ownership.paused}
-        for stuck in self._stand_still.found(read):
+        for stuck in self._standstill.found(read):
             self._resume(client, stuck)
 
-    def _resume(self, client: Consumer, there: StillThere) -> None:
+    def _resume(self, client: Consumer, there: PositionStillValid) -> None:
         there.resume(client)
         client.pause(self._ownership.named({there.place.partition} & self._ownership.paused))
 
@@ -182,8 +182,8 @@ class KafkaGroupReader:
         starts = {partition: start_offset(self._start, bounds[partition]) for partition in given}
         client.incremental_assign([TopicPartition(topic, *start) for start in starts.items()])
         for partition, offset in starts.items():
-            self._inbox.begin(topic, partition, bounds[partition].end)
-            self._stand_still.at(topic, partition, offset)
+            self._decoder.begin(topic, partition, bounds[partition].end)
+            self._standstill.at(topic, partition, offset)
         self._ownership.place()
 
 

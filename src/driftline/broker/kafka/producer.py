@@ -9,7 +9,7 @@ from confluent_kafka import Producer as Client
 
 from driftline.broker.clients import Callbacks, ClientGuard, check_payload
 from driftline.broker.kafka.deadline import SLICE_S, Deadline, close_within
-from driftline.broker.kafka.errors import Faults, Right, translated, undelivered
+from driftline.broker.kafka.errors import ClientErrors, Right, delivery_error, translate
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
@@ -29,7 +29,7 @@ class KafkaProducer:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._faults = Faults(settings, renews=True)
+        self._errors = ClientErrors(settings, renews=True)
         self._guard = ClientGuard("producer")
         self._callbacks = Callbacks()
         self._renewing = threading.Lock()
@@ -51,7 +51,7 @@ class KafkaProducer:
         report = self._reporter(topic, partition, on_delivery, on_appended)
         deadline = Deadline(self._settings.delivery_timeout_s)
         while True:
-            self._faults.check()
+            self._errors.check()
             self._renew()
             try:
                 # librdkafka copies an array of uint8 itself; the type stub knows only bytes.
@@ -63,16 +63,16 @@ class KafkaProducer:
                 # Back-pressure: wait until a delivery makes room, never drop a record.
                 self._poll(SLICE_S)
             except KafkaException as error:
-                if self._is_spent():
+                if self._has_lost_count():
                     continue
                 what, needs = f"writing to {topic}[{partition}]", Right("Write", "topic", topic)
-                raise translated(error.args[0], what, self._settings, needs) from None
+                raise translate(error.args[0], what, self._settings, needs) from None
         self._poll(0.0)
 
     def poll(self, timeout_s: float = 0.0) -> int:
         """See ``Producer.poll``."""
         self._guard.check()
-        self._faults.check()
+        self._errors.check()
         self._renew()
         deadline = Deadline(timeout_s)
         while True:
@@ -98,33 +98,33 @@ class KafkaProducer:
         return undelivered_records
 
     def _new_client(self) -> Client:
-        return Client({**self._settings.producer(), "error_cb": self._faults.on_error})
+        return Client({**self._settings.producer(), "error_cb": self._errors.on_error})
 
-    def _is_spent(self) -> bool:
+    def _has_lost_count(self) -> bool:
         """Whether the client has lost count of its sequence; lets it call back first."""
         self._serve(self._client, 0.0)
-        return bool(self._faults.spent)
+        return bool(self._errors.lost_count)
 
     def _serve(self, client: Client, timeout_s: float) -> None:
         """Let a client call back; it may also report here that it has lost count."""
         try:
             client.poll(timeout_s)
         except KafkaException as error:
-            self._faults.on_error(error.args[0])
+            self._errors.on_error(error.args[0])
 
     def _renew(self) -> None:
         """Replace a client that has lost count; records on their way fail, because their fate is unknown."""
         with self._renewing:
-            if not self._faults.spent:
+            if not self._errors.lost_count:
                 return
             _log.warning(
-                "a Kafka producer is replaced, and the records on their way are sent again: %s", self._faults.spent
+                "a Kafka producer is replaced, and the records on their way are sent again: %s", self._errors.lost_count
             )
             old, self._client = self._client, self._new_client()
             old.purge()
             self._serve(old, 0.0)
             close_within(old.close, self._settings.close_timeout_s, "a Kafka producer")
-            self._faults.spent = ""  # last: the old client may have reported it again
+            self._errors.lost_count = ""  # last: the old client may have reported it again
         self._callbacks.serve()
 
     def _poll(self, timeout_s: float) -> int:
@@ -137,7 +137,7 @@ class KafkaProducer:
             try:
                 self._client.flush(deadline.left_s(at_most=SLICE_S))
             except KafkaException as error:
-                self._faults.on_error(error.args[0])
+                self._errors.on_error(error.args[0])
             self._callbacks.serve()
             waiting = len(self._client)
             if not waiting or deadline.passed():
@@ -148,7 +148,7 @@ class KafkaProducer:
     ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._faults.worked()
+                self._errors.worked()
                 self._callbacks.add(on_delivery, on_appended, message.offset() or 0)
             else:
                 self._callbacks.add(on_delivery, on_appended, self._failure(topic, partition, error))
@@ -157,10 +157,10 @@ class KafkaProducer:
 
     def _failure(self, topic: str, partition: int, error: KafkaError) -> BrokerError:
         what, needs = f"a record for {topic}[{partition}]", Right("Write", "topic", topic)
-        return undelivered(error, what, self._settings, self._faults.last_word, needs)
+        return delivery_error(error, what, self._settings, self._errors.last_error, needs)
 
     def _full(self, topic: str, partition: int) -> DeliveryFailed:
         return DeliveryFailed(
             f"a record for {topic}[{partition}] was not queued: the queue of {self._settings.producer_queue_kib} KiB "
-            f"stayed full for {self._settings.delivery_timeout_s:g} s ({self._faults.last_word or 'no error reported'})"
+            f"stayed full for {self._settings.delivery_timeout_s:g} s ({self._errors.last_error or 'no error'})"
         )

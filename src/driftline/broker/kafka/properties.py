@@ -94,12 +94,12 @@ def is_secret(name: str) -> bool:
     return any(word in name.lower() for word in _SECRET)
 
 
-def masked(properties: Mapping[str, str]) -> dict[str, str]:
+def mask(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with every secret value replaced."""
     return {name: MASK if is_secret(name) else value for name, value in properties.items()}
 
 
-def scrubbed(text: str, properties: Mapping[str, str]) -> str:
+def scrub_text(text: str, properties: Mapping[str, str]) -> str:
     """Return ``text`` without the secret values that a library may have quoted in it."""
     secrets = [value for name, value in properties.items() if is_secret(name) and value]
     # The longest first: a secret that contains another one must leave no rest.
@@ -115,7 +115,7 @@ def property_problems(properties: Mapping[str, str]) -> list[str]:
         # Each is valid; together they may still lack a part, or name a file that does not exist.
         whole = _no_mechanism(properties) or _refusal(properties)
         problems += [f"Kafka properties: {whole}"] if whole else []
-    return [scrubbed(problem, properties) for problem in problems]
+    return [scrub_text(problem, properties) for problem in problems]
 
 
 def _no_mechanism(properties: Mapping[str, str]) -> str:

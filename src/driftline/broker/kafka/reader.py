@@ -3,9 +3,9 @@
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from driftline.broker.clients import ClientGuard, start_offset
-from driftline.broker.kafka.consumer import Inbox, Lookup, StillThere, about_partition
+from driftline.broker.kafka.consumer import Lookup, MessageDecoder, PositionStillValid, about_partition
 from driftline.broker.kafka.deadline import SLICE_S, Deadline, close_within
-from driftline.broker.kafka.errors import Faults, Right, translated
+from driftline.broker.kafka.errors import ClientErrors, Right, translate
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.kafka.standstill import Standstill
 from driftline.broker.port import EndReached, Position, PositionLost, Record
@@ -17,19 +17,19 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._faults = Faults(settings)
+        self._errors = ClientErrors(settings)
         self._guard = ClientGuard("reader")
-        self._client = Consumer({**settings.consumer(), "error_cb": self._faults.on_error})
+        self._client = Consumer({**settings.consumer(), "error_cb": self._errors.on_error})
         self._lookup = Lookup(settings)
-        self._inbox = Inbox(settings, self._faults, self._lookup, group=None)
+        self._decoder = MessageDecoder(settings, self._errors, self._lookup, group=None)
         self._reading: set[tuple[str, int]] = set()
-        self._stand_still = Standstill(self._lookup, settings.idle_check_s)
+        self._standstill = Standstill(self._lookup, settings.idle_check_s)
         self._idle = Deadline(settings.idle_check_s)
 
     def read(self, topic: str, partition: int, position: Position) -> int:
         """See ``Reader.read``."""
         self._guard.check()
-        self._faults.check()
+        self._errors.check()
         bounds = self._lookup.bounds(topic).get(partition)
         if bounds is None:
             raise TopicMissing(f"topic {topic} has no partition {partition}")
@@ -41,10 +41,10 @@ class KafkaReader:
             self._client.incremental_assign([TopicPartition(topic, partition, offset)])
         except KafkaException as error:
             needs = Right("Read", "topic", topic)
-            raise translated(error.args[0], f"reading {topic}[{partition}]", self._settings, needs) from None
-        self._inbox.begin(topic, partition, bounds.end)
+            raise translate(error.args[0], f"reading {topic}[{partition}]", self._settings, needs) from None
+        self._decoder.begin(topic, partition, bounds.end)
         self._reading.add((topic, partition))
-        self._stand_still.at(topic, partition, offset)
+        self._standstill.at(topic, partition, offset)
         return offset
 
     def stop(self, topic: str, partition: int) -> None:
@@ -52,8 +52,8 @@ class KafkaReader:
         self._guard.check()
         if (topic, partition) in self._reading:
             self._reading.remove((topic, partition))
-            self._inbox.forget(topic, partition)
-            self._stand_still.forget(topic, partition)
+            self._decoder.forget(topic, partition)
+            self._standstill.forget(topic, partition)
             self._client.incremental_unassign([TopicPartition(topic, partition)])
 
     def poll(self, timeout_s: float) -> Record | EndReached | None:
@@ -61,7 +61,7 @@ class KafkaReader:
         self._guard.check()
         deadline = Deadline(timeout_s)
         while True:
-            self._faults.check()
+            self._errors.check()
             found = self._next(deadline.left_s(at_most=SLICE_S))
             if found is not None or deadline.passed():
                 return found
@@ -73,13 +73,13 @@ class KafkaReader:
             self._lookup.close()
 
     def _next(self, timeout_s: float) -> Record | EndReached | None:
-        due = self._inbox.due()
+        due = self._decoder.due()
         if due is not None:
             return due
         message = self._client.poll(timeout_s)
         if message is None:
             self._check_topics()
-            for stuck in self._stand_still.found():
+            for stuck in self._standstill.found():
                 stuck.resume(self._client)
             return None
         self._idle = Deadline(self._settings.idle_check_s)
@@ -88,8 +88,8 @@ class KafkaReader:
         if about_partition(message) and partition not in self._reading:
             return None
         try:
-            return self._noted(self._inbox.understand(message))
-        except StillThere as found:
+            return self._noted(self._decoder.decode(message))
+        except PositionStillValid as found:
             found.resume(self._client)
             return None
         except BrokerError:
@@ -99,7 +99,7 @@ class KafkaReader:
     def _noted(self, found: Record | EndReached | None) -> Record | EndReached | None:
         """Note how far a partition has been read."""
         if isinstance(found, Record):
-            self._stand_still.at(found.topic, found.partition, found.offset + 1)
+            self._standstill.at(found.topic, found.partition, found.offset + 1)
         return found
 
     def _check_topics(self) -> None:

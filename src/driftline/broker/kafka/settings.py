@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from driftline.broker.kafka.properties import masked, property_problems, scrubbed
+from driftline.broker.kafka.properties import mask, property_problems, scrub_text
 from driftline.errors import ConfigError
 
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s,:/\[\]]+):(\d{1,5})")
@@ -94,12 +94,12 @@ class KafkaSettings:
             raise ConfigError(problems)
 
     def __repr__(self) -> str:
-        shown = {each.name: getattr(self, each.name) for each in fields(self)} | {"properties": masked(self.properties)}
+        shown = {each.name: getattr(self, each.name) for each in fields(self)} | {"properties": mask(self.properties)}
         return f"KafkaSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def scrub(self, text: str) -> str:
         """Return ``text`` without any secret of these settings in it."""
-        return scrubbed(text, self.properties)
+        return scrub_text(text, self.properties)
 
     def common(self) -> dict[str, Any]:
         """Properties of every client."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from confluent_kafka import TopicPartition
 
-from driftline.broker.kafka.consumer import Lookup, StillThere
+from driftline.broker.kafka.consumer import Lookup, PositionStillValid
 from driftline.broker.kafka.deadline import Deadline
 from driftline.errors import BrokerUnreachable, TopicMissing
 
@@ -49,7 +49,7 @@ class Standstill:
         """Note that a partition had a reason to stand still until now: it was paused."""
         self._before.pop((topic, partition), None)
 
-    def found(self, read: Collection[Partition] | None = None) -> list[StillThere]:
+    def found(self, read: Collection[Partition] | None = None) -> list[PositionStillValid]:
         """Return the partitions that the reader must place again; call it while no message arrives.
 
         Args:
@@ -67,7 +67,7 @@ class Standstill:
         for topic, partition in stuck:
             _log.warning("%s[%d] stood still at offset %d and is read from there again", topic, partition,
                          self._next[topic, partition])  # fmt: skip
-        return [StillThere(TopicPartition(*place, self._next[place])) for place in stuck]
+        return [PositionStillValid(TopicPartition(*place, self._next[place])) for place in stuck]
 
     def _goes_on(self, place: Partition) -> bool:
         try:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from driftline.broker.kafka.errors import FORBIDDEN, Faults, Right, translated
+from driftline.broker.kafka.errors import FORBIDDEN, ClientErrors, Right, translate
 from driftline.broker.kafka.settings import KafkaSettings
 from driftline.broker.port import TopicSpec
 from driftline.errors import BrokerError
@@ -39,9 +39,9 @@ class KafkaSurvey:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._timeout_s = settings.request_timeout_s
-        self._faults = Faults(settings)
+        self._errors = ClientErrors(settings)
         self._open = ExitStack()
-        properties: dict[str, Any] = {**settings.common(), "error_cb": self._faults.on_error}
+        properties: dict[str, Any] = {**settings.common(), "error_cb": self._errors.on_error}
         self._client = self._open.enter_context(AdminClient(properties))
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class KafkaSurvey:
         try:
             found = self._client.list_topics(timeout=self._timeout_s)
         except KafkaException as error:
-            raise translated(error.args[0], "asking for the nodes", self._settings) from None
+            raise translate(error.args[0], "asking for the nodes", self._settings) from None
         return sorted(
             (Address(one.id, str(one.host), one.port) for one in found.brokers.values()), key=lambda one: one.node
         )
@@ -123,7 +123,7 @@ class KafkaSurvey:
         try:
             return future.result(self._timeout_s + _SLACK_S)
         except KafkaException as error:
-            raise translated(error.args[0], what, self._settings, needs) from None
+            raise translate(error.args[0], what, self._settings, needs) from None
 
 
 def _as_named(operation: str) -> str:

@@ -12,7 +12,7 @@ from driftline.broker.kafka import KafkaSettings
 from driftline.broker.kafka import consumer as module
 from driftline.broker.kafka.admin import KafkaAdmin
 from driftline.broker.kafka.consumer import Lookup
-from driftline.broker.kafka.errors import translated, undelivered
+from driftline.broker.kafka.errors import delivery_error, translate
 from driftline.broker.kafka.producer import KafkaProducer
 from driftline.broker.port import Bounds
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed, TopicMissing
@@ -30,7 +30,7 @@ def test_temporary_errors_are_distinguished_from_refusals(name: str) -> None:
 
     ``_NOENT`` and ``_DESTROY_BROKER`` ended two servers when two of three nodes had died.
     """
-    error = translated(KafkaError(getattr(KafkaError, name)), "looking for topics", KafkaSettings("localhost:9"))
+    error = translate(KafkaError(getattr(KafkaError, name)), "looking for topics", KafkaSettings("localhost:9"))
     assert isinstance(error, BrokerUnreachable)
     assert "localhost:9" in str(error)
 
@@ -40,7 +40,7 @@ def test_temporary_errors_are_distinguished_from_refusals(name: str) -> None:
 )
 def test_a_record_with_too_few_replicas_in_sync_is_retriable(name: str) -> None:
     """A client tries until the delivery time-out; the error after that must not count as a refusal."""
-    error = undelivered(
+    error = delivery_error(
         KafkaError(getattr(KafkaError, name)), "a record for run.ledger[0]", KafkaSettings("localhost:9"), ""
     )
     assert isinstance(error, DeliveryFailed)
@@ -123,7 +123,7 @@ def test_a_producer_that_lost_count_fails_records_on_their_way_and_goes_on() -> 
     """This happens when too few replicas are in sync for longer than the delivery time-out; it must not end a run."""
     producer, failed = KafkaProducer(KafkaSettings("localhost:9")), list[BrokerError | None]()
     producer.send("run.ledger", 0, b"before", on_delivery=failed.append)
-    producer._faults.on_error(fatal("_INCONSISTENT"))
+    producer._errors.on_error(fatal("_INCONSISTENT"))
     producer.poll()
     producer.poll(0.5)
     (error,) = failed
@@ -153,7 +153,7 @@ def test_a_producer_that_reports_lost_count_when_polled_is_replaced_too() -> Non
 
 def test_a_producer_without_the_right_to_write_fails() -> None:
     producer = KafkaProducer(KafkaSettings("localhost:9"))
-    producer._faults.on_error(fatal("CLUSTER_AUTHORIZATION_FAILED"))
+    producer._errors.on_error(fatal("CLUSTER_AUTHORIZATION_FAILED"))
     with pytest.raises(BrokerError, match="failed for good"):
         producer.send("run.ledger", 0, b"x")
     producer.close(0.1)

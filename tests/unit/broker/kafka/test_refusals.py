@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from driftline.broker.kafka import KafkaSettings
-from driftline.broker.kafka.errors import Faults, Right, translated, unreachable
+from driftline.broker.kafka.errors import ClientErrors, Right, translate, unreachable_error
 from driftline.broker.kafka.hints import refusal_hint, silence_hint, speaks_tls, unsafe, user_of
 from driftline.errors import BrokerError, ConfigError
 
@@ -64,7 +64,7 @@ def test_silence_is_explained_by_what_the_address_speaks(protocol: str, is_tls: 
     """For a TLS port that closes a plain connection librdkafka reports no error."""
     assert hint in silence_hint({"security.protocol": protocol}, is_tls=is_tls)
     settings = KafkaSettings("h:1", {"security.protocol": protocol} if protocol == "PLAINTEXT" else {})
-    assert "h:1" in str(unreachable(settings, 1.0, "", is_tls=is_tls))
+    assert "h:1" in str(unreachable_error(settings, 1.0, "", is_tls=is_tls))
 
 
 FORBIDDEN = [
@@ -79,7 +79,7 @@ def test_a_missing_right_names_principal_resource_and_operation(
     code: int, needs: Right | None, right: str, option: str
 ) -> None:
     """And the command that grants it."""
-    error = translated(KafkaError(code, "hunter2 said no"), "working", KafkaSettings("h:1", LOGIN), needs)
+    error = translate(KafkaError(code, "hunter2 said no"), "working", KafkaSettings("h:1", LOGIN), needs)
     text = str(error)
     assert f"User:alice has no right to {right} (*** said no)" in text
     assert "kafka-acls.sh --bootstrap-server h:1 --add --allow-principal User:alice --operation " in text
@@ -103,10 +103,10 @@ def test_a_client_knows_its_user(properties: dict[str, str], user: str) -> None:
 @pytest.mark.parametrize("said", ["connecting to a PLAINTEXT broker listener?", "alert: SSL alert number 116"])
 def test_a_refusal_that_looks_like_an_outage_breaks_a_client_that_never_worked(said: str) -> None:
     """Otherwise librdkafka would retry for ever."""
-    faults = Faults(KafkaSettings("h:1"))
-    faults.on_error(KafkaError(KafkaError._TRANSPORT, said))
+    errors = ClientErrors(KafkaSettings("h:1"))
+    errors.on_error(KafkaError(KafkaError._TRANSPORT, said))
     with pytest.raises(BrokerError, match="refused the connection"):
-        faults.check()
+        errors.check()
 
 
 @contextmanager
