@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from driftline.broker.kafka.survey import Address
+from driftline.broker.kafka.admin import Address
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics

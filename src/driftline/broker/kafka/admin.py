@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -38,6 +39,15 @@ _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address that a node advertises."""
+
+    node: int
+    host: str
+    port: int
 
 
 class KafkaAdmin:
@@ -75,22 +85,23 @@ class KafkaAdmin:
             found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
         return found
 
-    def nodes(self, timeout_s: float | None = None) -> list[int]:
-        """Return the ids of the nodes that one node knows; ``timeout_s`` replaces the request time-out.
+    def nodes(self, timeout_s: float | None = None) -> list[Address]:
+        """Return the nodes that one node knows, ordered by id; ``timeout_s`` replaces the request time-out.
 
         Raises:
             BrokerUnreachable: no answer in time.
         """
         deadline = self._deadline(timeout_s)
 
-        def ask() -> list[int]:
+        def ask() -> list[Address]:
             left_s = deadline.left_s(at_least=_LEAST_S, at_most=self._slice_s)
-            return sorted(self._client.list_topics(timeout=left_s).brokers)
+            known = self._client.list_topics(timeout=left_s).brokers
+            return [Address(number, str(known[number].host), known[number].port) for number in sorted(known)]
 
         return self._retrying(ask, "asking for the nodes", deadline, Right("DescribeConfigs", "cluster"))
 
     def node_settings(self, timeout_s: float | None = None) -> Mapping[str, str]:
-        """Return the settings of one node; ``timeout_s`` replaces the request time-out.
+        """Return the settings of the first node; ``timeout_s`` replaces the request time-out.
 
         Raises:
             BrokerUnreachable: no answer in time.
@@ -98,7 +109,7 @@ class KafkaAdmin:
         """
         deadline = self._deadline(timeout_s)
         needs = Right("DescribeConfigs", "cluster")
-        resource = ConfigResource(ResourceType.BROKER, str(self.nodes(timeout_s)[0]))
+        resource = ConfigResource(ResourceType.BROKER, str(self.nodes(timeout_s)[0].node))
         futures = self._client.describe_configs([resource], request_timeout=deadline.left_s(at_least=_LEAST_S))
         entries = self._answer(futures[resource], "reading a node's settings", deadline, needs)
         return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
@@ -174,9 +185,7 @@ class KafkaAdmin:
             close_within(self._open.close, self._settings.close_timeout_s, "a Kafka admin client")
 
     def _create(self, specs: Sequence[TopicSpec], deadline: Deadline) -> None:
-        new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]
-        futures = self._client.create_topics(new, request_timeout=deadline.left_s(at_least=_LEAST_S))
-        for name, future in futures.items():
+        for name, future in self._ask_to_create(specs, deadline).items():
             # Another process may have been faster; whether it made the same topic is checked later.
             self._settle(
                 future,
@@ -185,6 +194,13 @@ class KafkaAdmin:
                 fine={KafkaError.TOPIC_ALREADY_EXISTS},
                 needs=Right("Create", "topic", name),
             )
+
+    def _ask_to_create(
+        self, specs: Iterable[TopicSpec], deadline: Deadline, *, validate_only: bool = False
+    ) -> Mapping[str, Future[None]]:
+        new = [NewTopic(spec.name, spec.partitions, spec.replication or -1, config=dict(spec.config)) for spec in specs]
+        left_s = deadline.left_s(at_least=_LEAST_S)
+        return self._client.create_topics(new, validate_only=validate_only, request_timeout=left_s) if new else {}
 
     def _until_led(self, specs: Mapping[str, TopicSpec], deadline: Deadline) -> None:
         """Wait until every partition has a leader, so that the topics can be used at once."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.broker.kafka.survey import Address, KafkaSurvey
+from driftline.broker.kafka.admin import Address
+from driftline.broker.kafka.survey import KafkaSurvey
 from driftline.broker.port import Broker, Record, Start, TopicSpec
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import PREFIX, run_topics
@@ -33,8 +34,8 @@ def examine(settings: KafkaSettings, run: str, partitions: int, *, timeout_s: fl
     broker.check(timeout_s)
     answer_s = time.monotonic() - began_s
     with KafkaSurvey(settings) as survey:
-        addresses = survey.addresses()
-        node_settings, settings_problem = _attempt(lambda: survey.node_settings(addresses[0].node))
+        addresses = survey.nodes()
+        node_settings, settings_problem = _attempt(survey.node_settings)
         ahead_s, clock_problem = _attempt(lambda: clock_ahead_s(broker, time.time))
         facts = Facts(
             answer_s=answer_s,
@@ -46,27 +47,22 @@ def examine(settings: KafkaSettings, run: str, partitions: int, *, timeout_s: fl
             clock_ahead_s=ahead_s,
             clock_problem=clock_problem,
         )
-        return _with_run(facts, survey, broker, run_topics(run, partitions), run) if run else facts
+        return _with_run(facts, survey, run_topics(run, partitions), run) if run else facts
 
 
-def _with_run(facts: Facts, survey: KafkaSurvey, broker: Broker, specs: Sequence[TopicSpec], run: str) -> Facts:
+def _with_run(facts: Facts, survey: KafkaSurvey, specs: Sequence[TopicSpec], run: str) -> Facts:
     topics = survey.topic_operations([spec.name for spec in specs])
     groups = survey.group_operations([f"{run}.{group}" for group in SERVER_GROUPS])
     operations = {f"topic {name}": may for name, may in topics.items()}
     operations |= {f"group {name}": may for name, may in groups.items()}
     visible = sorted(name for name, may in topics.items() if may)
-    admin = broker.admin()
-    try:
-        counts = admin.topics(visible)
-        configs, _ = _attempt(lambda: admin.configs(visible))
-    finally:
-        admin.close()
+    configs, _ = _attempt(lambda: survey.configs(visible))
     return replace(
         facts,
         run=run,
         operations=operations,
         creation_problems=survey.creation_problems([spec for spec in specs if spec.name not in topics]),
-        differences=topic_differences(specs, counts, configs or {}),
+        differences=topic_differences(specs, survey.topics(visible), configs or {}),
     )
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from driftline.broker.kafka.admin import Address
 from driftline.broker.kafka.errors import Right
 from driftline.broker.kafka.settings import GroupProtocol, suitable_protocol
-from driftline.broker.kafka.survey import Address
 from driftline.broker.topic_check import LEAST_MESSAGE_BYTES, Difference
 from driftline.broker.topics import Stream
 from driftline.observe.doctor.rights import ROLES, rights_of

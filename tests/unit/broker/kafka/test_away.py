@@ -94,7 +94,7 @@ class Slow:
         self.asked_s.append(timeout)
         if timeout < self.takes_s:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return SimpleNamespace(topics={}, brokers={1: None})
+        return SimpleNamespace(topics={}, brokers={1: SimpleNamespace(host="h", port=9)})
 
     def poll(self, _timeout_s: float) -> int:
         return 0
@@ -107,7 +107,7 @@ def test_a_slow_broker_gets_more_time() -> None:
     try:
         admin._client = cast("AdminClient", slow)
         assert admin.topics() == {}
-        assert admin.nodes() == [1]
+        assert [one.node for one in admin.nodes()] == [1]
     finally:
         admin._client = client
         admin.close()
