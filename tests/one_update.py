@@ -28,10 +28,10 @@ SERVERS = ("server-1", "server-2")
 INTRODUCTION = f"""\
 # One update as decoded records
 
-What an update looks like in the log, record by record, as `driftline show` prints it. The run is real and tiny:
-a model of eighteen numbers in {PARTITIONS} shards, two workers (`ada` and `bob`, who has half as many samples), two
-servers, SGD in lock-step. It is followed from `{WORKER}`'s gradient to version {VERSION}, in the order of
-[the architecture page](architecture.md#one-update). This page is made by a program, and a test makes it again:
+This page follows one update through the log, record by record, as `driftline show` prints it. The run is real and tiny:
+a model of eighteen numbers in {PARTITIONS} shards, two workers (`ada`, and `bob` with half as many samples), two
+servers, SGD in lock-step. The update begins with a gradient of `{WORKER}` and ends with version {VERSION}, in the order
+of [the architecture page](architecture.md#one-update). A program makes this page, and a test compares it:
 
 ```console
 $ python -m tests.one_update > docs/one-update.md
@@ -94,7 +94,7 @@ def one_update() -> str:
     use = next(one for one in page.story.state.versions[VERSION].uses if page.story.name(one.group) == WORKER)
     _towards_the_decision(page, use)
     _decision_and_after(page)
-    page.section("The same, put together", "What `driftline show` makes of all this when it is asked for a version:")
+    page.section("The same, put together", "`driftline show` puts all of this together for a version:")
     page.version()
     page.section("What it changed", "Between two published versions, tensor by tensor:")
     page.difference()
@@ -104,22 +104,22 @@ def one_update() -> str:
 def _towards_the_decision(page: Page, use: Use) -> None:
     page.section(
         "1. The worker's deltas",
-        f"""`{WORKER}` computes a gradient on version {use.base_version} and cuts it into one `Delta` a shard. Shard *s*
-        lives in partition *s*, because there are as many. The digest covers the run's UUID, the schema and every byte
-        after it; the verdict says what became of the clock.""",
+        f"""`{WORKER}` computes a gradient on version {use.base_version} and cuts it into one `Delta` for each shard.
+        Shard *s* is in partition *s*, because there are as many. The digest covers the UUID of the run, the schema and every
+        byte after it; the verdict shows what became of the clock.""",
     )
     for partition in range(PARTITIONS):
         page.record(Stream.DELTAS, partition, lambda one: isinstance(one, Delta) and _is(one, use))
     page.section(
         "2. The contribution",
-        """Then it says so. `root` is SHA-256 over the digests of the deltas above, in shard order; `weight` is the
-        number of samples, and `base_head` the ledger's hash at the version that the gradient was computed on.""",
+        """Then it announces them. `root` is SHA-256 over the digests of the deltas above, in shard order; `weight` is
+        the number of samples, and `base_head` the ledger's hash at the version that the gradient was computed on.""",
     )
     page.record(Stream.EVENTS, 0, lambda one: isinstance(one, Contribution) and _is(one, use))
     page.section(
         "3. The receipts",
-        """The owner of each shard checks digest, place, size and finiteness, and says where in the log the delta
-        stands. Each of the two servers owns one partition, so there are two receipts.""",
+        """The owner of each shard checks digest, place, size and finiteness, and reports where the delta is in the
+        log. Each of the two servers owns one partition, so there are two receipts.""",
     )
     for server in SERVERS:
         page.record(Stream.EVENTS, 0, partial(_is_receipt, use, server))
@@ -128,22 +128,23 @@ def _towards_the_decision(page: Page, use: Use) -> None:
 def _decision_and_after(page: Page) -> None:
     page.section(
         "4. The decision",
-        f"""The coordinator waits for both workers, as lock-step wants, and appends one record to the ledger: who is
-        in, with which coefficient (32 and 16 of 48 samples), at which learning rate. This is the moment at which
-        version {VERSION} exists. `positions` says behind which offset of each partition the deltas are.""",
+        f"""The coordinator waits for both workers, as lock-step demands, and appends one record to the ledger: the
+        contributions, their coefficients (32 and 16 of 48 samples), and the learning rate. From this moment on
+        version {VERSION} exists. `positions` are the offsets behind the last delta of each partition.""",
     )
     page.record(Stream.LEDGER, 0, lambda one: isinstance(one, Version) and one.version == VERSION)
     page.section(
         "5. The parameters",
         """Each server reads the ledger, sums the deltas in the order in which it lists them, steps its shard and
-        publishes it. `head` is the ledger's hash behind the record above: whoever follows takes no other.""",
+        publishes it. `head` is the ledger's hash behind the record above: a reader that follows the run accepts no
+        other.""",
     )
     for partition in range(PARTITIONS):
         page.record(Stream.PARAMETERS, partition, lambda one: isinstance(one, Parameters) and one.version == VERSION)
     page.section(
         "6. The digests",
-        f"""And it reports the digests of its shards. Once those of both servers are in, the next record of the ledger
-        stores the digest of the whole state: it is among the `states` of version {VERSION + 1}.""",
+        f"""Each server reports the digests of its shards. Once those of both servers are in, the next record of the
+        ledger stores the digest of the whole state: it is among the `states` of version {VERSION + 1}.""",
     )
     page.record(Stream.EVENTS, 0, lambda one: isinstance(one, ServerState) and one.version == VERSION)
     page.record(Stream.LEDGER, 0, lambda one: isinstance(one, Version) and one.version == VERSION + 1)

@@ -103,7 +103,7 @@ def _parameters(record: Parameters, value: bytes, story: Story) -> str:
         return f"nobody takes it: the ledger has no version {record.version}"
     if head != record.head:
         return f"nobody takes it: version {record.version} of this ledger has another head, {head.hex()[:16]}"
-    return f"shard {record.shard} of version {record.version}, for whoever follows"
+    return f"shard {record.shard} of version {record.version}, for readers of the model"
 
 
 def _snapshot(record: Snapshot, value: bytes, story: Story) -> str:
