@@ -105,8 +105,8 @@ def _towards_the_decision(page: Page, use: Use) -> None:
     page.section(
         "1. The worker's deltas",
         f"""`{WORKER}` computes a gradient on version {use.base_version} and cuts it into one `Delta` for each shard.
-        Shard *s* is in partition *s*, because there are as many. The digest covers the UUID of the run, the schema and every
-        byte after it; the verdict shows what became of the clock.""",
+        Shard *s* is in partition *s*, because there are as many. The digest covers the run's UUID, the schema and
+        every byte after it; the verdict shows what became of the clock.""",
     )
     for partition in range(PARTITIONS):
         page.record(Stream.DELTAS, partition, lambda one: isinstance(one, Delta) and _is(one, use))
