@@ -21,7 +21,7 @@ WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today"}
 SHOWN_ONLY = {
     "broker/memory/__init__.py": "stamps records as a broker does, which is for people to read",
     "broker/embedded/java.py": "throws away files of caches that were not used for long",
-    "config/examining.py": "tells how far this machine's clock is from Kafka's",
+    "observe/doctor/examine.py": "tells how far this machine's clock is from Kafka's",
 }
 """Where the time of day may be asked for, and why."""
 

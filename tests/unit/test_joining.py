@@ -171,8 +171,8 @@ def test_topics_as_we_make_them_fit() -> None:
 
 UNFIT = [
     ("deltas", "max.message.bytes", "500000", "1000128 or more"),
-    ("deltas", "retention.ms", "604800000", "-1 (for ever)"),
-    ("deltas", "retention.bytes", "1073741824", "-1 (for ever)"),
+    ("deltas", "retention.ms", "604800000", "-1 (no limit)"),
+    ("deltas", "retention.bytes", "1073741824", "-1 (no limit)"),
     ("ledger", "cleanup.policy", "compact", "delete"),
     ("snapshots", "cleanup.policy", "compact,delete", "compact"),
     ("events", "retention.ms", "60000", "604800000 or more"),
