@@ -77,7 +77,7 @@ nodes: $(READY) ## the tests that need a Kafka of three nodes: some minutes
 	$(BIN)/python -m pytest -m nodes tests/integration
 
 chaos: $(READY) ## kill processes of runs at every step and ten times each; the same call goes on after Ctrl-C
-	$(BIN)/python -m tests.simulation.dying
+	$(BIN)/python -m tests.simulation.deaths
 	$(BIN)/python -m tests.kills
 
 soak: $(READY) ## a long run made short: memory and disk must stay flat; VERSIONS=5000

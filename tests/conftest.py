@@ -16,7 +16,7 @@ import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.testing import running_broker
-from tests.simulation.many import counted
+from tests.simulation.seeds.many import counted
 
 _SESSION = f"t{uuid.uuid4().hex[:8]}"
 _COUNT = itertools.count()

@@ -21,8 +21,8 @@ from driftline.schemas.model.layout import MAX_SHARD_ELEMENTS
 from tests.kills.job import Job
 from tests.kills.matrix import MATRIX, Case
 from tests.kills.play import Outcome, Play
-from tests.simulation.dying import DEATHS, has_bits
-from tests.simulation.fault_points import FaultPoint, When
+from tests.simulation.deaths.dying import DEATHS, has_bits
+from tests.simulation.deaths.fault_points import FaultPoint, When
 
 PROGRESS = "progress.jsonl"
 

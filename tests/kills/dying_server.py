@@ -17,7 +17,7 @@ from driftline.consumers.server.serving import SERVER_GROUPS, wait_for_run
 from driftline.rules import choose_engine
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Effect, Input
-from tests.simulation.fault_points import Approach, FaultPoint, name_of_input
+from tests.simulation.deaths.fault_points import Approach, FaultPoint, name_of_input
 
 PATIENCE_S = 600.0
 

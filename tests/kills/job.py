@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.data import DataConfig
-from tests.simulation.quadratic import Problem, problem
+from tests.simulation.run.quadratic import Problem, problem
 
 SAMPLES = 240
 BATCH = 8

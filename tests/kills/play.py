@@ -26,8 +26,8 @@ from tests.kills.acknowledged import read_notes
 from tests.kills.claims import Told, broken_claims, read_told
 from tests.kills.job import PARTITIONS, SAMPLES, SERVERS, WORKERS, Job
 from tests.kills.worker import notes_of
-from tests.simulation.fault_points import FaultPoint
-from tests.simulation.quadratic import expected_digest
+from tests.simulation.deaths.fault_points import FaultPoint
+from tests.simulation.promises.undisturbed import expected_digest
 
 HUNG_S: Final = 300.0
 """A run that makes no version for so long hangs. Three nodes that start at once on a machine with a load of 40 take up

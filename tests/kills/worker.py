@@ -17,7 +17,7 @@ from driftline.runtime.running import Running
 from driftline.schemas.effects import Finish
 from tests.kills.acknowledged import Acknowledged
 from tests.kills.job import Job
-from tests.simulation.quadratic import Problem, take_clock
+from tests.simulation.run.quadratic import Problem, take_clock
 
 PATIENCE_S = 600.0
 

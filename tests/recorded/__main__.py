@@ -3,10 +3,10 @@
 import argparse
 
 from tests.recorded import FOLDER, Expected, fold, write
-from tests.simulation.actors import Cores
-from tests.simulation.scenario import scenario
-from tests.simulation.simulate import _run
-from tests.simulation.world import World
+from tests.simulation.run.actors import Cores
+from tests.simulation.run.scenario import scenario
+from tests.simulation.world.simulate import play
+from tests.simulation.world.world import World
 from tests.unit.verifiable import Log
 
 SEEDS = (37, 207, 231, 327)
@@ -20,7 +20,7 @@ def main() -> None:
     version = parser.parse_args().version
     for seed in SEEDS:
         world = World(scenario(seed), Cores())
-        _run(world)
+        play(world)
         log = Log({place: [] for place in world.log.ends})
         for one in world.landed:
             log.values[one.stream, one.partition].append(one.value)

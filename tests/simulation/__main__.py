@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from tests.simulation.progress import Progress, code_digest
-from tests.simulation.runner import run_blocks
-from tests.simulation.scenario import scenario
-from tests.simulation.simulate import SimulationFailure, simulate
-from tests.simulation.tally import Tally
+from tests.simulation.run.scenario import scenario
+from tests.simulation.seeds.progress import Progress, code_digest
+from tests.simulation.seeds.runner import run_blocks
+from tests.simulation.seeds.tally import Tally
+from tests.simulation.world.simulate import SimulationFailure, simulate
 
 EVERY_S = 5.0
 """Seconds between two lines of progress."""

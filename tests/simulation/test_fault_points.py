@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.simulation.dying import has_bits, reach
-from tests.simulation.fault_points import FaultPoint
+from tests.simulation.deaths.dying import has_bits, reach
+from tests.simulation.deaths.fault_points import FaultPoint
 
 
 @pytest.mark.parametrize("point", FaultPoint, ids=lambda point: point.name)

@@ -2,15 +2,12 @@
 
 import pytest
 
-from tests.simulation.planted import PLANTED
-from tests.simulation.planted_leases import LEASES
-from tests.simulation.planted_recovery import RECOVERY
-from tests.simulation.planted_states import STATES
-from tests.simulation.planting import Planted
-from tests.simulation.simulate import SimulationFailure, simulate
+from tests.simulation.planted import ALL
+from tests.simulation.planted.planting import Planted
+from tests.simulation.world.simulate import SimulationFailure, simulate
 
 
-@pytest.mark.parametrize("bug", [*PLANTED, *LEASES, *RECOVERY, *STATES], ids=str)
+@pytest.mark.parametrize("bug", ALL, ids=str)
 def test_a_planted_bug_is_found(bug: Planted) -> None:
     for seed in range(bug.seeds):
         try:
@@ -21,4 +18,4 @@ def test_a_planted_bug_is_found(bug: Planted) -> None:
 
 
 def test_at_least_fifteen_bugs_are_planted() -> None:
-    assert len({bug.name for bug in PLANTED}) >= 15
+    assert len({bug.name for bug in ALL}) >= 15

@@ -14,8 +14,8 @@ import pytest
 
 from tests.simulation import __main__ as command_line
 from tests.simulation.__main__ import INTERRUPTED, main
-from tests.simulation.progress import BLOCK, Progress, blocks, code_digest
-from tests.simulation.tally import Tally, tally_from_json
+from tests.simulation.seeds.progress import BLOCK, Progress, blocks, code_digest
+from tests.simulation.seeds.tally import Tally, tally_from_json
 
 SEEDS = range(30, 30 + 2 * BLOCK + 7)
 

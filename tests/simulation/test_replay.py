@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from tests.simulation import runner
 from tests.simulation.__main__ import main
-from tests.simulation.actors import Cores
-from tests.simulation.planted import NeverPublishes
-from tests.simulation.planting import server_with
-from tests.simulation.scenario import Scenario
-from tests.simulation.simulate import Report, SimulationFailure, simulate
+from tests.simulation.planted.planting import server_with
+from tests.simulation.planted.shards import NeverPublishes
+from tests.simulation.run.actors import Cores
+from tests.simulation.run.scenario import Scenario
+from tests.simulation.seeds import runner
+from tests.simulation.world.simulate import Report, SimulationFailure, simulate
 
 
 def test_a_seed_gives_the_same_events_again() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from driftline.consumers.coordinator.decisions import DECISIONS
 from driftline.schemas.run.consistency import MODES
-from tests.simulation.many import SEEDS, SEEDS_A_FILE
-from tests.simulation.scenario import Fault, Scenario, in_lock_step, scenario
-from tests.simulation.simulate import simulate
+from tests.simulation.run.scenario import Fault, Scenario, in_lock_step, scenario
+from tests.simulation.seeds.many import SEEDS, SEEDS_A_FILE
+from tests.simulation.world.simulate import simulate
 
 FOUND = {
     "a receipt whose send failed was never sent again": 3,

@@ -1,6 +1,6 @@
 """Seeds 1000 to 1249 keep every promise."""
 
-from tests.simulation.many import Record, check_seeds, seeds_from
+from tests.simulation.seeds.many import Record, check_seeds, seeds_from
 
 
 @seeds_from(1000)

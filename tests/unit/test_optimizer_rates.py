@@ -24,7 +24,7 @@ from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.schedule import Schedule, schedule_problems
 from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
-from tests.simulation.plain_rules import mean_rate
+from tests.simulation.promises.plain_rules import mean_rate
 from tests.unit.scripted import House, house, line, loss_of, step, together
 from tests.unit.told_run import LAYOUT
 

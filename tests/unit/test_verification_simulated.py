@@ -4,10 +4,10 @@ import pytest
 
 from driftline.broker.topics import Stream
 from tests.recorded import fold
-from tests.simulation.actors import Cores
-from tests.simulation.scenario import Fault, scenario
-from tests.simulation.simulate import _run
-from tests.simulation.world import World
+from tests.simulation.run.actors import Cores
+from tests.simulation.run.scenario import Fault, scenario
+from tests.simulation.world.simulate import play
+from tests.simulation.world.world import World
 from tests.unit.verifiable import Log
 
 
@@ -15,7 +15,7 @@ from tests.unit.verifiable import Log
 def test_a_run_with_every_kind_of_fault_is_proven(seed: int) -> None:
     """Crashes, zombies, re-sends, rubbish, another run's records, forged void records, conflicting deltas."""
     world = World(scenario(seed), Cores())
-    _run(world)
+    play(world)
     log = Log({place: [] for place in world.log.ends})
     for one in world.landed:
         log.values[one.stream, one.partition].append(one.value)

@@ -1,0 +1,57 @@
+"""Bugs put on purpose into the leases of samples: the simulation must find each."""
+
+from __future__ import annotations
+
+from driftline.ledger.leases import Leases
+from driftline.schemas.records import Grant, GroupId
+from driftline.schemas.records.sample_range import Samples
+from driftline.schemas.run.config import RunConfig
+from tests.simulation.planted.planting import Planted, server_with
+from tests.simulation.run.actors import Cores
+from tests.simulation.run.scenario import Fault
+
+GOING = (Fault.LEAVE, Fault.CRASH_WORKER, Fault.JOIN, Fault.DUPLICATE)
+
+
+class KeepsWhatTheGoneHeld(Leases):
+    """Leaves the samples of a removed worker with it."""
+
+    def leave(self, group: GroupId) -> None:
+        self._holders[group].held.clear()
+        super().leave(group)
+
+
+class ReturnsTwice(Leases):
+    """Gives back with a removed worker's samples those of its last clock, which a version has consumed."""
+
+    def __init__(self, config: RunConfig | None = None) -> None:
+        super().__init__(config)
+        self._last: dict[GroupId, Samples] = {}
+
+    def use(self, group: GroupId, samples: Samples, *, burned: bool) -> None:
+        super().use(group, samples, burned=burned)
+        self._last[group] = samples
+
+    def leave(self, group: GroupId) -> None:
+        super().leave(group)
+        for one in self._last.get(group, ()):
+            if one.epoch in self._epochs:
+                self._epochs[one.epoch].free.put(one.start, one.stop)
+
+
+class LeasesWhatIsNotFree(Leases):
+    """Forgets which samples are leased as soon as they are."""
+
+    def grant(self, grant: Grant) -> None:
+        super().grant(grant)
+        self._epochs[grant.samples.epoch].free.put(grant.samples.start, grant.samples.stop)
+
+
+LEASES = (
+    Planted(
+        "keeps what the gone held", "8", Cores(server=server_with(leases=KeepsWhatTheGoneHeld)), GOING, leased=True
+    ),
+    Planted("returns twice", "8", Cores(server=server_with(leases=ReturnsTwice)), GOING, leased=True),
+    Planted("leases what is not free", "8", Cores(server=server_with(leases=LeasesWhatIsNotFree)), leased=True),
+)
+"""Each with the number of the invariant that it breaks."""

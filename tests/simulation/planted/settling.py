@@ -1,0 +1,116 @@
+"""Bugs in what a coordinator believes, and so in how contributions settle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from driftline.consumers.coordinator.evidence import Evidence
+from driftline.schemas.records import Contribution, EvaluationReport, Event, StopRequest
+from tests.simulation.planted.planting import Planted, server_with
+from tests.simulation.run.actors import Cores
+from tests.simulation.run.scenario import Fault
+
+
+class SettlesTwice(Evidence):
+    """Offers the last settled clock again as long as it remembers it."""
+
+    def pending(self, group_id: Any) -> list[int]:
+        whole = super().pending(group_id)
+        settled = self._state.groups[group_id].settled_clock
+        return [settled, *whole] if whole and settled else whole
+
+    def forget_settled(self) -> None:
+        offers = dict(self.offers)
+        super().forget_settled()
+        self.offers = {**offers, **self.offers}
+
+
+class TrustsAnnouncements(Evidence):
+    """Uses a contribution before its receipts cover every shard."""
+
+    def is_whole(self, clock: Any) -> bool:
+        return clock in self.offers and not self.refusal(clock)
+
+
+class IgnoresRoots(Evidence):
+    """Never compares the deltas' digests with the root of the contribution."""
+
+    def refusal(self, clock: Any) -> str:
+        return self.refusals.get(clock, "")
+
+
+class TakesTheNewestRates(Evidence):
+    """Lets everybody ask for the learning rates that were heard last."""
+
+    def _hear_offer(self, event: Any) -> None:
+        super()._hear_offer(event)
+        if isinstance(event, Contribution):
+            for clock, offer in self.offers.items():
+                if isinstance(offer, Contribution):
+                    self.offers[clock] = replace(offer, learning_rates=event.learning_rates)
+
+
+class DropsEarlyReports(Evidence):
+    """Drops an evaluation that arrives before the ledger record of its version."""
+
+    def _hear_report(self, event: EvaluationReport) -> None:
+        if self._state.heads.get(event.version) == event.head:
+            super()._hear_report(event)
+
+
+class GivesUpUnreadDeltas(Evidence):
+    """Counts ticks while the owners' versions keep up, although the head waits for deltas that they have not read."""
+
+    def hear_tick(self, ticks_read: int) -> None:
+        config = self._state.config
+        if config is not None and all(
+            ticks_read - self.heard.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
+            and self.applied.get(partition, -9) >= self._state.version - 2
+            for partition in range(config.partitions)
+        ):
+            self._hear_served_tick()
+
+
+class HearsAnyRun(Evidence):
+    """Believes before RunStart whatever is said, also by members of another run."""
+
+    def hear(self, event: Event, ticks_read: int) -> None:
+        if self._state.start is None:
+            self._hear(event, ticks_read)
+        else:
+            super().hear(event, ticks_read)
+
+
+class IgnoresRequestsToStop(Evidence):
+    """Makes one version after the other, whoever asks for the end."""
+
+    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+        pass
+
+
+class StopsAtOnce(Evidence):
+    """Ends a run that is to be stopped although nobody has published its head yet."""
+
+    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+        super()._hear_stop(event, ticks_read)
+        self.stop_tick = -1_000_000
+
+
+STALLS = (Fault.STALL, Fault.PAUSE, Fault.COMPACT)
+STRANGERS = (Fault.FOREIGN_RUN, Fault.DUPLICATE, Fault.STALL)
+CONFLICTS = (Fault.CONFLICTING_DELTA, Fault.DUPLICATE, Fault.STALL)
+
+SETTLING = (
+    Planted("settles twice", "3", Cores(server=server_with(evidence=SettlesTwice))),
+    Planted("trusts announcements", "3", Cores(server=server_with(evidence=TrustsAnnouncements))),
+    Planted("ignores roots", "3", Cores(server=server_with(evidence=IgnoresRoots)), CONFLICTS),
+    Planted("takes the newest rates", "3", Cores(server=server_with(evidence=TakesTheNewestRates)), scripts=True),
+    Planted(
+        "drops early reports", "9", Cores(server=server_with(evidence=DropsEarlyReports)), STALLS, crowd=True, seeds=160
+    ),
+    Planted("gives up unread deltas", "9", Cores(server=server_with(evidence=GivesUpUnreadDeltas)), (Fault.STALL,)),
+    Planted("hears any run", "9", Cores(server=server_with(evidence=HearsAnyRun)), STRANGERS),
+    Planted("ignores requests to stop", "9", Cores(server=server_with(evidence=IgnoresRequestsToStop)), stopped=True),
+    Planted("stops at once", "9", Cores(server=server_with(evidence=StopsAtOnce)), stopped=True),
+)
