@@ -1,0 +1,50 @@
+"""The pages are in plain English: they name the role or the thing, and use one word for one thing."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+INSTEAD = {
+    r"(who|whom|what)soever|whoever|whomever": "the role: the worker, the server, the coordinator, a client",
+    r"somebody|someone|nobody|anybody|anyone|everybody|everyone": "the role, or 'no worker', 'every reader' …",
+    r"unless said|(is|are) meant|who said it|as if": "the default, or its source",
+    r"bears?|bearing|borne": "has, carries, tolerates",
+    r"reign(s|ed|ing)?|abdicat\w+": "term, leads a term, steps down",
+    r"farewells?|goodbyes?|mourn\w*": "leaves, reports its exit",
+    r"burn(s|t|ed|ing)?": "discarded",
+    r"figures?": "metrics, numbers",
+    r"thaw\w*|unfreez\w*": "restore",
+    r"timed clocks?|time-boxed clocks?": "time box",
+    r"anew": "again, from nothing",
+}
+"""Words that no page uses, and what to write instead."""
+
+NAMES = re.compile(r"```.*?```|`[^`]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
+"""Code, comments and link targets: these are names."""
+
+
+def found(text: str) -> Iterator[str]:
+    """Yield each word of a text that has a better one."""
+    for pattern, better in INSTEAD.items():
+        for match in re.finditer(rf"(?<![-\w])({pattern})(?![-\w])", NAMES.sub(" ", text), re.IGNORECASE):
+            yield f"{match[0]!r}: write {better}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_in_plain_english(page: Path) -> None:
+    """Of the changelog, what is not released yet."""
+    text = page.read_text()
+    if page.name == "CHANGELOG.md":
+        text = re.split(r"^## \[\d", text, flags=re.MULTILINE)[0]
+    assert list(found(text)) == []
+
+
+@pytest.mark.parametrize("text", ["for whoever asks", "Nobody waits", "the sample is burned", "it says\nwho said it"])
+def test_a_word_that_has_a_better_one_would_be_found(text: str) -> None:
+    """The check can fail."""
+    assert list(found(text)) != []
