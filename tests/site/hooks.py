@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Pages beside docs/: their places in the site."""
 
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
+"""Head of a page that search leaves out, because it repeats others."""
+
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".toml": "toml", ".json": "json", ".avsc": "json"}
@@ -36,7 +39,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that docs/ links to and does not hold."""
     linked = {target for path, place in _pages() for target in _targets(path, place)}
     for name, place in PAGES.items():
-        files.append(File.generated(config, place, content=(ROOT / name).read_text()))
+        head = UNSEARCHED if name == "README.md" else ""
+        files.append(File.generated(config, place, content=head + (ROOT / name).read_text()))
     for target in sorted(linked - PAGES.keys()):
         files.append(File.generated(config, _place(target), content=_listing(target)))
     return files
@@ -83,7 +87,7 @@ def _place(target: str) -> str:
 def _listing(target: str) -> str:
     """Show a file, or the names in a folder."""
     path = ROOT / target
-    head = f"---\nsearch:\n  exclude: true\n---\n# `{target}`\n\n"
+    head = f"{UNSEARCHED}# `{target}`\n\n"
     if path.is_dir():
         names = sorted(one.name for one in path.iterdir() if not one.name.startswith(("__pycache__", ".")))
         return head + "".join(f"- `{name}`\n" for name in names)
