@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from driftline.api import Optimizer, follow, load, train, verify
     from driftline.errors import DriftlineError, RunEnded
+    from driftline.observe.versions import Version
     from driftline.training.optimizer.sampler import Sampler
     from driftline.training.task import Task
-    from driftline.training.worker.following import Version
 
 __all__ = [
     "DriftlineError",
@@ -31,7 +31,7 @@ _HOMES = {
     "RunEnded": "driftline.errors",
     "Sampler": "driftline.training.optimizer.sampler",
     "Task": "driftline.training.task",
-    "Version": "driftline.training.worker.following",
+    "Version": "driftline.observe.versions",
     "follow": "driftline.api",
     "load": "driftline.api",
     "train": "driftline.api",

@@ -26,6 +26,7 @@ from driftline.config.problems import Problems
 from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunError, RunRefused
 from driftline.ledger.entering.reading import check_run_exists
+from driftline.observe.versions import Version, follow_run, load_newest, load_one
 from driftline.replay.verify.reading import verify_run
 from driftline.replay.verify.report import Report
 from driftline.runs.run_url import RunUrl, read_run_url
@@ -33,7 +34,6 @@ from driftline.telemetry import configure_logging
 from driftline.telemetry.exporting import Address
 from driftline.training.optimizer.optimizer import ScriptOptimizer
 from driftline.training.optimizer.worker_names import VARIABLE
-from driftline.training.worker.following import Version, follow_run, load_newest, load_one
 
 _OPTION = re.compile(r"^--([a-z-]+)")
 

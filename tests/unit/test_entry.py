@@ -13,11 +13,11 @@ from driftline.errors import BrokerUnreachable
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.entry import Search, Value, find_entry
 from driftline.ledger.entering.reading import read_ledger, read_present
+from driftline.observe.versions import load_newest
 from driftline.producers.session import Phase, WorkerSession
 from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Checkpoint, FrozenState, Version
-from driftline.training.worker.following import load_newest
 from tests.small_model import small_run
 from tests.state_difference import state_difference
 from tests.still_run import StillRun

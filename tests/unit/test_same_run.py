@@ -17,10 +17,10 @@ from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.entering.same_run import SameRun
 from driftline.ledger.run_state import RunState
 from driftline.observe.run import watching
+from driftline.observe.versions import follow_run
 from driftline.producers.session import WorkerSession
 from driftline.runtime import running as module
 from driftline.runtime.running import Running
-from driftline.training.worker.following import follow_run
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 

@@ -12,7 +12,7 @@ Persistent buffers follow the parameters, in the order of ``model.named_buffers(
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.run.config import RuleConfig
 from driftline.training.model.problems import model_problems
 from driftline.training.model.rule import group_of_parameters, rule_of, rule_problems
-from driftline.training.model.tensor_bytes import read_tensor, write_tensor
+from driftline.training.model.tensor_bytes import read_tensor, tensor_of, write_tensor
 from driftline.training.model.tensors import NamedBuffer, NamedParameter, dtype_name, named_buffers, named_tensors
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "load_parameters",
     "named_tensors",
     "segment_tensor",
+    "state_dict_of",
 ]
 
 FlatArray: TypeAlias = npt.NDArray[np.float32]
@@ -103,6 +104,19 @@ def load_parameters(model: nn.Module, layout: Layout, flat: FlatArray) -> None:
             plain = piece.flags.writeable and piece.flags.c_contiguous and piece.dtype.isnative
             own = piece if plain else np.array(piece, dtype=np.float32, order="C")
             tensor.copy_(torch.from_numpy(own).reshape(segment.shape))
+
+
+def state_dict_of(layout: Layout, flat: FlatArray) -> dict[str, Any]:
+    """Return a flat vector, float32[elements], as name → tensor with memory of its own, in the model's own dtypes."""
+    state: dict[str, Any] = {}
+    for segment in layout.segments:
+        dtype = getattr(torch, segment.dtype)
+        if segment.kind == BUFFER:
+            tensor = tensor_of(flat[segment.offset : segment.stop], dtype, segment.shape)
+        else:
+            tensor = segment_tensor(flat, segment).to(dtype, copy=True)
+        state |= dict.fromkeys((segment.name, *segment.aliases), tensor)
+    return state
 
 
 def segment_tensor(flat: FlatArray, segment: Segment) -> torch.Tensor:

@@ -28,8 +28,8 @@ from driftline.schemas.effects import Effect, Finish
 from driftline.schemas.records.sample_range import Samples
 from driftline.telemetry.metrics import WatchMetrics, ignore_metrics
 from driftline.training.worker.drawing import Drawing, Found
-from driftline.training.worker.following import read_newest
 from driftline.training.worker.metrics import worker_samples
+from driftline.training.worker.newest import read_newest
 from driftline.training.worker.wait_share import WaitShare
 
 log = logging.getLogger(__name__)

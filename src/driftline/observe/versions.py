@@ -1,0 +1,133 @@
+"""Reads versions of a run: the newest, one by number, or each as it is published."""
+
+import math
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from driftline.broker.port import Broker, Start
+from driftline.broker.topics import Stream, topic_name
+from driftline.errors import RunRefused, Undecodable
+from driftline.ledger.entering.checkpoint import enter_ledger
+from driftline.ledger.entering.reading import check_run_exists, read_ledger, until_end
+from driftline.ledger.follower import Follower, Model
+from driftline.ledger.run_state import RunState
+from driftline.runtime.running import Running
+from driftline.schemas.codec import decode
+from driftline.schemas.records import Parameters
+from driftline.training.model.layout import state_dict_of
+from driftline.training.worker.newest import READER, VersionReader, wait_for_newest
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One published version of a run.
+
+    Attributes:
+        number: from 0.
+        loss: mean of the training batches that it was made of; NaN if there were none, or if no script gave a loss.
+        is_last: whether none follows, as far as was known when it was read: a run may be stopped later.
+        state: name → tensor, as ``load_state_dict`` takes it: tied tensors under every one of their names.
+    """
+
+    number: int
+    loss: float
+    is_last: bool
+    state: dict[str, torch.Tensor] = field(repr=False)
+
+
+def load_newest(broker: Broker, run: str, timeout_s: float) -> Version:
+    """Read the newest version.
+
+    Raises:
+        RunRefused: there is no such run.
+        WaitTimeout: no version is complete within the time.
+        IntegrityError: the log contradicts itself.
+    """
+    check_run_exists(broker, run)
+    reader = VersionReader(enter_ledger(broker, run).state())
+    model = wait_for_newest(broker, run, reader, timeout_s)
+    return _version(reader.reader.state, model)
+
+
+def load_one(broker: Broker, run: str, version: int) -> Version:
+    """Read a version by its number: it must have been published, and still be in the log.
+
+    Raises:
+        RunRefused: there is no such run, or no such version; names those that there are.
+        IntegrityError: the log contradicts itself.
+    """
+    check_run_exists(broker, run)
+    state = read_ledger(broker, run)
+    if version not in state.publish_points or state.layout is None:
+        raise RunRefused(f"run {run} has not published version {version}; {_nearest(state, version)}")
+    follower = Follower(state)
+    for partition in range(state.layout.partitions):
+        for record in until_end(broker, topic_name(run, Stream.PARAMETERS), partition, Start.BEGINNING, None):
+            if _is_of(record.value, version):
+                follower.on_parameters(record.value)
+    if follower.newest is None:
+        raise RunRefused(
+            f"version {version} of run {run} is no longer in the log: parameters are kept for a while only; "
+            f"{_nearest(state, version)}"
+        )
+    return _version(state, follower.newest)
+
+
+def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
+    """Yield the newest version, then each newer one that is published, until the run ends.
+
+    Of the versions that are published while the caller works, only the newest is yielded.
+
+    Raises:
+        RunRefused: there is no such run.
+        WaitTimeout: nothing new for ``timeout_s`` seconds.
+        IntegrityError: the log contradicts itself.
+    """
+    check_run_exists(broker, run)
+    reader, seen = VersionReader(enter_ledger(broker, run).state()), -1
+    with Running(broker, run, reader, READER) as running:
+        while not running.glance(lambda: reader.is_over(seen)):  # noqa: B023 - asked at once
+            answer = running.asking(
+                lambda: reader.newer_than(seen),  # noqa: B023 - ditto
+                stop=threading.Event(),
+                timeout_s=timeout_s,
+                whom=reader.waiting_for,
+            )
+            if isinstance(answer, Model):
+                seen = answer.version
+                yield running.glance(lambda: _version(reader.reader.state, answer))  # noqa: B023 - ditto
+
+
+def _version(state: RunState, model: Model) -> Version:
+    layout = state.layout
+    if layout is None:
+        raise AssertionError("a model without a layout")
+    loss = _loss(state, model.version)
+    stopped = state.ended is not None and state.ended.version == model.version
+    is_last = stopped or (state.is_finished and model.version == state.version)
+    return Version(model.version, loss, is_last, state_dict_of(layout, model.flat))
+
+
+def _loss(state: RunState, version: int) -> float:
+    made = state.versions.get(version)
+    if made is None:  # its record stands before the checkpoint at which the ledger was entered
+        return state.loss if version == state.version else math.nan
+    uses = [one for one in made.uses if one.kind == "delta"]
+    weight = sum(one.weight for one in uses)
+    return sum(one.weight * one.loss for one in uses) / weight if weight else math.nan
+
+
+def _is_of(value: bytes | None, version: int) -> bool:
+    try:
+        record = decode(value)
+    except Undecodable:
+        return False
+    return isinstance(record, Parameters) and record.version == version
+
+
+def _nearest(state: RunState, version: int) -> str:
+    near = sorted(state.publish_points, key=lambda one: (abs(one - version), one))[:3]
+    return f"near it are {', '.join(str(one) for one in sorted(near))}, and the newest is {state.last_publish}"
