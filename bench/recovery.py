@@ -91,8 +91,8 @@ def _worker(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float
     """
     script = ", ".join(f"kill worker-{1 + index % 2}@{FIRST + 3 * APART * index} for 6s" for index in range(kills))
     found = dict[str, float]()
-    for key, mourns in (("worker_loss_s", True), ("worker_silence_s", False)):
-        outcome, _ = _played(broker, folder, "worker", script, 3 * APART, same_bits=False, mourns=mourns)
+    for key, reports_exits in (("worker_loss_s", True), ("worker_silence_s", False)):
+        outcome, _ = _played(broker, folder, "worker", script, 3 * APART, same_bits=False, reports_exits=reports_exits)
         found |= _summary(key, [gap for gap in outcome.gaps_s if gap is not None])
     return found
 
@@ -143,7 +143,7 @@ def _goodput(broker: EmbeddedBroker, folder: Path, _kills: int) -> dict[str, flo
             script,
             int(pace * GOODPUT_S / 4),
             same_bits=not is_worker,
-            mourns=is_worker,
+            reports_exits=is_worker,
         )
         found[key] = outcome.told.version / outcome.training_s / pace
     return found
@@ -169,12 +169,12 @@ def _check(outcome: Outcome) -> None:
 
 def _played(
     broker: EmbeddedBroker, folder: Path, name: str, script: str, apart: int, *,
-    same_bits: bool = True, mourns: bool = False,
+    same_bits: bool = True, reports_exits: bool = False,
 ) -> tuple[Outcome, str]:  # fmt: skip
     faults: tuple[Fault, ...] = parse_script(script)
     run = f"bench-{name}-{time.time_ns():x}"
     job = Job(run=run, steps=faults[-1].version + apart, pause_s=CLOCK_S, snapshot_every=100)
-    outcome = Play(broker, job, faults, folder / run, same_bits=same_bits, mourns=mourns).run()
+    outcome = Play(broker, job, faults, folder / run, same_bits=same_bits, reports_exits=reports_exits).run()
     _check(outcome)
     return outcome, run
 

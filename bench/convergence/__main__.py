@@ -22,7 +22,7 @@ from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker, Record, Start
 from driftline.broker.topics import Stream, topic_name
 from driftline.ledger.entering.reading import reading
-from driftline.runs.catalogue import delete_run
+from driftline.runs.commands import delete_run
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Membership
 

@@ -29,7 +29,7 @@ from driftline.ledger.entering.reading import check_run_exists
 from driftline.observe.versions import Version, follow_run, load_newest, load_one
 from driftline.replay.verify.reading import verify_run
 from driftline.replay.verify.report import Report
-from driftline.runs.run_url import RunUrl, read_run_url
+from driftline.runs.naming import RunUrl, read_run_url
 from driftline.telemetry import configure_logging
 from driftline.telemetry.exporting import Address
 from driftline.training.optimizer.optimizer import ScriptOptimizer

@@ -11,7 +11,8 @@ from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.server.serving import serve
 from driftline.errors import RunRefused, TopicMissing
 from driftline.ledger.entering.reading import read_ledger
-from driftline.runs.catalogue import delete_run, look_at
+from driftline.runs.catalogue import examine_deletion
+from driftline.runs.commands import delete_run
 from tests.contract.test_runs import sgd_offer
 from tests.integration.roles_in_threads import Ends
 
@@ -49,7 +50,7 @@ def test_a_run_that_is_deleted_by_command_ends_its_members_first(
     """They end well, and the reason says what happened."""
     broker, run = KafkaBroker(KafkaSettings(kafka_bootstrap)), unique_name("deleted")
     ends = at_work(broker, run)
-    found = look_at(broker, run)
+    found = examine_deletion(broker, run)
     assert found.at_work == ("server-1", "worker-1")
     assert len(delete_run(broker, run, "ada")) == 5
     ends.wait(PATIENCE_S)

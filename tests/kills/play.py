@@ -13,11 +13,10 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.errors import DriftlineError
-from driftline.launch.chaos import Chaos, Disturbance
-from driftline.launch.chaos_nodes import Nodes
-from driftline.launch.exits import Farewells
+from driftline.launch.chaos import Chaos, Disturbance, LedgerWatch
+from driftline.launch.exits import ExitReporter
 from driftline.launch.faults import Fault
-from driftline.launch.ledger_watch import LedgerWatch
+from driftline.launch.nodes import Nodes
 from driftline.launch.processes import Child, Children
 from driftline.ledger.entering.reading import until_end
 from driftline.producers.incarnations import new_mark
@@ -85,8 +84,8 @@ class Play:
         folder: for logs and notes; emptied.
         same_bits: whether the end must be that of the undisturbed run, to the bit.
         death: where the first incarnation of each server kills itself, if it gets there, and the how manyth time.
-        mourns: whether the run is told when a worker has died, as `driftline train` does; otherwise it waits until the
-            worker was silent for long enough, as for one that nobody here has started.
+        reports_exits: whether the run is told when a worker has died, as `driftline train` does; otherwise it waits
+            until the worker was silent for long enough.
         policies: stream → settings of its topic beside its own.
     """
 
@@ -99,7 +98,7 @@ class Play:
         *,
         same_bits: bool,
         death: tuple[FaultPoint, int] | None = None,
-        mourns: bool = False,
+        reports_exits: bool = False,
         policies: Mapping[Stream, Mapping[str, str]] | None = None,
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -113,9 +112,9 @@ class Play:
         self._children = Children(folder)
         self._said: list[str] = []
         self._death, self._deaths = death, 0
-        self._farewells = Farewells(self._broker, job.run) if mourns else None
+        self._exits = ExitReporter(self._broker, job.run) if reports_exits else None
         self._chaos = Chaos(
-            self._broker, job.run, faults, children=self._children, start=self._start,
+            self._broker, job.run, faults, children=self._children, start_process=self._start,
             nodes=Nodes(embedded, self._broker, job.run), say=self._said.append,
         )  # fmt: skip
 
@@ -130,16 +129,15 @@ class Play:
         broken: list[str] = []
         try:
             self._begin()
-            if self._chaos.disturbances:
-                self._chaos.begin()
+            self._chaos.start()
             moments = self._follow(broken)
-            self._chaos.end()
+            self._chaos.stop()
             self._wait_for_ends(broken)
         finally:
-            self._chaos.end()
+            self._chaos.stop()
             self._children.end((("worker", 2.0), ("server", 4.0)))
-            if self._farewells is not None:
-                self._farewells.close()
+            if self._exits is not None:
+                self._exits.close()
         outcome = self._judge(broken)
         outcome.gaps_s = _gaps(outcome.disturbances, moments)
         outcome.deaths, outcome.moments = self._deaths, moments
@@ -157,11 +155,11 @@ class Play:
         try:
             self._begin()
             watch = LedgerWatch(self._broker, self._job.run)
-            while watch.head.version < version:
-                if watch.look(LOOK_S):
+            while watch.version < version:
+                if watch.poll(LOOK_S):
                     moved_s = time.monotonic()
                 if time.monotonic() - moved_s > HUNG_S:
-                    raise TimeoutError(f"run {self._job.run} hangs at version {watch.head.version}")
+                    raise TimeoutError(f"run {self._job.run} hangs at version {watch.version}")
         finally:
             self._children.kill()
             if watch is not None:
@@ -196,14 +194,15 @@ class Play:
         moments: dict[int, float] = {}
         moved_s = time.monotonic()
         try:
-            while not watch.head.ended:
-                if watch.look(LOOK_S) and watch.head.version not in moments:
-                    moments[watch.head.version] = moved_s = time.monotonic()
+            while watch.state.ended is None:
+                if watch.poll(LOOK_S) and watch.version not in moments:
+                    moments[watch.version] = moved_s = time.monotonic()
                 self._bring_back()
-                if self._farewells is not None:
-                    self._farewells.look(watch.head.run, watch.head.members, self._children.dead_marks())
+                if self._exits is not None and watch.state.start is not None:
+                    members = {group.worker: group.incarnation for group in watch.state.groups.values()}
+                    self._exits.report_exits(watch.state.start.run, members, self._children.ended_marks())
                 if time.monotonic() - moved_s > HUNG_S:
-                    broken.append(f"hangs at version {watch.head.version}: no other one for {HUNG_S:.0f} s")
+                    broken.append(f"hangs at version {watch.version}: no other one for {HUNG_S:.0f} s")
                     break
         finally:
             watch.close()

@@ -6,7 +6,7 @@ import pytest
 
 from driftline.cli.progress import ProgressLine, progress_words
 from driftline.ledger.run_state import RunState
-from driftline.observe.run.progress import Progress, Watching
+from driftline.observe.run.progress import Progress, ProgressTracker
 from tests.unit.told_run import ELEMENTS, G1, Ledger, told, use
 
 RUNNING = Progress(
@@ -47,19 +47,19 @@ def test_the_line_names_everything_and_the_most_wanted_first() -> None:
 
 def test_before_the_first_version_it_says_what_is_waited_for() -> None:
     """Nothing is made up."""
-    watching = Watching("told")
+    watching = ProgressTracker("told")
     assert progress_words(watching.newest) == ["told", "starting"]
-    watching.look(RunState())
+    watching.update(RunState())
     assert progress_words(watching.newest) == ["told", "waiting for the run to start"]
-    watching.look(fold(Ledger().start()))
+    watching.update(fold(Ledger().start()))
     assert progress_words(watching.newest) == ["told", "version 0/3", "computing the first version"]
 
 
 def test_a_look_at_the_fold_counts_what_was_written() -> None:
     """However often it looks."""
-    watching = Watching("told")
-    watching.look(fold(Ledger().start().version(1, use(G1, 1))))
-    watching.look(fold(told()))
+    watching = ProgressTracker("told")
+    watching.update(fold(Ledger().start().version(1, use(G1, 1))))
+    watching.update(fold(told()))
     seen = watching.newest
     assert (seen.version, seen.phase, seen.workers, seen.metrics["accuracy"]) == (3, "ended", 1, 0.75)
     assert seen.wire_bytes == (4 + 1 + 3) * ELEMENTS * 4

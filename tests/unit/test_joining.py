@@ -14,7 +14,7 @@ from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, RunRefused
 from driftline.ledger.entering.reading import read_config, read_ledger
 from driftline.ledger.entering.same_run import check_same_run
-from driftline.runs.commanding import create_run
+from driftline.runs.commands import create_run
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork

@@ -15,7 +15,7 @@ from driftline.ledger.run_state import RunState
 from driftline.observe.records.ledger_words import ledger_words
 from driftline.observe.records.story import Story
 from driftline.observe.records.version_view import view_version
-from driftline.observe.run.live import Live
+from driftline.observe.run.recent_events import RecentEvents
 from driftline.observe.run.status import build_status
 from driftline.observe.run.waiting import waited_for
 from driftline.replay.verify.ledger import LedgerProof
@@ -157,7 +157,7 @@ def test_people_are_told_what_is_leased_used_and_burned(ledger: Ledger) -> None:
     assert "samples of epoch 0 are leased: 5 to worker-1, 5 to worker-2" in words
     assert words[-1] == "clock 2 of worker-1 is rejected: not finite; 1 sample burned"
     assert view_version("told", 1, story).uses[0].samples == ("0…1 of epoch 0",)
-    seen = build_status("told", story.state, Live(UUID))
+    seen = build_status("told", story.state, RecentEvents(UUID))
     assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (0, 1, 2, 3)
     assert any("32; 0 of 1 epochs used up, 3 burned" in line for line in status_lines(seen))
 
@@ -169,13 +169,13 @@ def test_a_worker_without_samples_waits_for_those_that_hold_some() -> None:
         ledger = Ledger(replace(CONFIG, steps=0, data=DATA, consistency=bounds)).start()
         lease(ledger, (G1, places(0, 5)), (G2, places(5, 10)))
         ledger.version(1, read(G1, 1, places(0, 5)), read(G2, 1, places(5, 6)))
-        live = Live(UUID)
+        live = RecentEvents(UUID)
         for worker, incarnation in (("worker-1", FIRST), ("worker-2", SECOND)):
             live.read(encode(beat(worker, incarnation, clock=1)), 10)
         assert waited_for(fold(ledger), live, 5) == {"worker-1": waited, "worker-2": ()}
 
 
 def test_a_run_that_leases_nothing_says_nothing_of_epochs() -> None:
-    seen = build_status("told", fold(Ledger().start()), Live(UUID))
+    seen = build_status("told", fold(Ledger().start()), RecentEvents(UUID))
     assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (None, None, None, None)
     assert not any("epoch" in line for line in status_lines(seen))

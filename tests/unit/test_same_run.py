@@ -16,7 +16,7 @@ from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.entering.same_run import SameRun
 from driftline.ledger.run_state import RunState
-from driftline.observe.run import watching
+from driftline.observe.run import watch as watch_module
 from driftline.observe.versions import follow_run
 from driftline.producers.session import WorkerSession
 from driftline.runtime import running as module
@@ -114,15 +114,15 @@ def test_who_follows_a_run_is_told_that_another_has_outgrown_it(broker: MemoryBr
 
 def test_who_looks_on_is_told_so_too(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of seeing the last frame of the run that is gone for ever."""
-    monkeypatch.setattr(watching, "DOUBT_S", 0.2)
-    with watching.RunWatch(broker, RUN) as watch:
+    monkeypatch.setattr(watch_module, "DOUBT_S", 0.2)
+    with watch_module.RunWatch(broker, RUN) as watch:
         watch.catch_up()
         begin_another(broker)
         with pytest.raises(RunRefused, match=OTHER):
             look_on(watch)
 
 
-def look_on(watch: watching.RunWatch) -> None:
+def look_on(watch: watch_module.RunWatch) -> None:
     """Watch for as long as a test may take."""
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:

@@ -37,10 +37,10 @@ def list_runs(*, as_json: bool, **_settings: object) -> None:
 
 def _list(connection: "Connection", *, as_json: bool) -> None:
     from driftline.cli.tables import table  # noqa: PLC0415 - not needed to refuse
-    from driftline.runs.catalogue import list_entries  # noqa: PLC0415
+    from driftline.runs.catalogue import list_runs as read_runs  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
-        entries = list_entries(kafka.broker, say)
+        entries = read_runs(kafka.broker, say)
     if as_json:
         click.echo(json.dumps([entry.to_dict() for entry in entries], allow_nan=False))
         return
@@ -85,13 +85,13 @@ def create(**_settings: object) -> None:
         return
 
     from driftline.config.members import own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.runs.asking import EXISTS  # noqa: PLC0415 - not needed to refuse
+    from driftline.runs.requests import EXISTS  # noqa: PLC0415 - not needed to refuse
     from driftline.training.task import load_task  # noqa: PLC0415 - ditto
     from driftline.training.task.computing import Computing  # noqa: PLC0415 - torch takes seconds
 
     offer = Computing(load_task(task, pairs), settings).offer
     with connection.started(say) as kafka:
-        from driftline.runs.commanding import create_run  # noqa: PLC0415 - not needed to refuse
+        from driftline.runs.commands import create_run  # noqa: PLC0415 - not needed to refuse
 
         prepare_topics(kafka.broker, settings)
         finish = create_run(kafka.broker, name, offer, own_name("creator"), timeout_s=patience_s)
@@ -123,7 +123,7 @@ def stop(reason: str, **_settings: object) -> None:
 
     from driftline.config.members import own_name  # noqa: PLC0415 - keeps --help fast
     from driftline.ledger.entering.reading import check_run_exists  # noqa: PLC0415
-    from driftline.runs.commanding import stop_run  # noqa: PLC0415 - not needed to refuse
+    from driftline.runs.commands import stop_run  # noqa: PLC0415 - not needed to refuse
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, name)
@@ -147,10 +147,11 @@ def delete(name: str, *, yes: bool, **_settings: object) -> None:
     connection = connect()
 
     from driftline.config.members import own_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.runs.catalogue import delete_run, look_at  # noqa: PLC0415 - not needed to refuse
+    from driftline.runs.catalogue import examine_deletion  # noqa: PLC0415 - not needed to refuse
+    from driftline.runs.commands import delete_run  # noqa: PLC0415 - ditto
 
     with connection.readable(say) as kafka:
-        found = look_at(kafka.broker, name)
+        found = examine_deletion(kafka.broker, name)
         if not yes:
             at_work = f" {', '.join(found.at_work)} will be stopped." if found.at_work else ""
             say(f"run {name} is {found.what}.{at_work}")

@@ -27,15 +27,12 @@ def status(run: str | None, *, as_json: bool, **_settings: object) -> None:
 
     from driftline.cli.tables import status_lines  # noqa: PLC0415 - not needed to refuse
     from driftline.ledger.entering.reading import check_run_exists, read_ledger  # noqa: PLC0415
-    from driftline.observe.run.disk_use import kept_deltas  # noqa: PLC0415
-    from driftline.observe.run.recent import read_recent_events  # noqa: PLC0415
-    from driftline.observe.run.status import build_status  # noqa: PLC0415
+    from driftline.observe.run.summary import read_status  # noqa: PLC0415
 
     with connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)
         state = read_ledger(kafka.broker, run, say)
-        live = read_recent_events(kafka.broker, run, state)
-        seen = build_status(run, state, live, kept_deltas(kafka.broker, run, state.layout))
+        seen = read_status(kafka.broker, run, state)
     if as_json:
         click.echo(json.dumps(seen.to_dict(), allow_nan=False))
         return

@@ -11,7 +11,7 @@ from driftline.cli.options import Words, connection_options, json_option, say
 from driftline.config.keys import RUN_NAME
 
 if TYPE_CHECKING:
-    from driftline.observe.run.watching import RunWatch
+    from driftline.observe.run.watch import RunWatch
 
 KEY_S = 0.2
 READ_S = 0.5
@@ -44,7 +44,7 @@ def top(run: str | None, *, as_json: bool, **_settings: object) -> None:
 
     from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415 - not needed to refuse
     from driftline.ledger.entering.reading import check_run_exists  # noqa: PLC0415
-    from driftline.observe.run.watching import RunWatch  # noqa: PLC0415
+    from driftline.observe.run.watch import RunWatch  # noqa: PLC0415
 
     with terminated_is_interrupted(), connection.readable(say) as kafka:
         check_run_exists(kafka.broker, run)

@@ -28,14 +28,14 @@ from driftline.config.keys import BROKER_NODES, CONFIG_VARIABLE, KAFKA, KEYS, ME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
 
     from driftline.config.connection import Connection, Reached
     from driftline.config.run_settings import RunSettings
-    from driftline.launch.background import Background
     from driftline.launch.chaos import Disturbance
     from driftline.launch.faults import Fault
     from driftline.observe.run.status import RunStatus
-    from driftline.runs.naming import Existing
+    from driftline.runs.catalogue import Members
     from driftline.telemetry.exporting import Address
     from driftline.training.task import Task
 
@@ -81,7 +81,7 @@ def train(*, as_json: bool, script: str | None, **_settings: object) -> str:
     """
     from driftline.cli.signals import terminated_is_interrupted  # noqa: PLC0415
     from driftline.cli.tables import summary_lines  # noqa: PLC0415 - keeps --help fast
-    from driftline.launch.background import Background  # noqa: PLC0415
+    from driftline.launch.launcher import in_background  # noqa: PLC0415
     from driftline.runtime.outcome import check_finish  # noqa: PLC0415
     from driftline.schemas.effects import Finish  # noqa: PLC0415
     from driftline.training.task import load_task  # noqa: PLC0415
@@ -91,10 +91,11 @@ def train(*, as_json: bool, script: str | None, **_settings: object) -> str:
     line = ProgressLine()
     with terminated_is_interrupted():
         # Importing torch takes as long as starting a broker, so both are done at once.
-        loading = Background(lambda: load_task(request.task, request.task_settings), "load task")
+        loading = in_background(lambda: load_task(request.task, request.task_settings), "load task")
         try:
             with request.connection.started(line.say) as kafka:
-                loading.check()
+                if loading.done():
+                    loading.result()
                 seen, training_s, disturbances = _train(request, kafka, loading, line)
         finally:
             line.clear()
@@ -115,7 +116,7 @@ def train(*, as_json: bool, script: str | None, **_settings: object) -> str:
 
 def _read(words: Words, script: str | None) -> Request:
     """Check every word before anything is started."""
-    from driftline.launch.chaos_request import read_faults  # noqa: PLC0415 - keeps --help fast
+    from driftline.launch.nodes import read_faults  # noqa: PLC0415 - keeps --help fast
     from driftline.runs.naming import default_run_name  # noqa: PLC0415 - ditto
 
     problems = words.problems
@@ -141,14 +142,13 @@ def _read(words: Words, script: str | None) -> Request:
 
 
 def _train(
-    request: Request, kafka: "Reached", loading: "Background[Task]", line: ProgressLine
+    request: Request, kafka: "Reached", loading: "Future[Task]", line: ProgressLine
 ) -> "tuple[RunStatus, float, Sequence[Disturbance]]":
-    from driftline.launch.chaos_request import nodes_to_disturb  # noqa: PLC0415 - keeps --help fast
-    from driftline.launch.disk_watch import DiskWatch  # noqa: PLC0415
+    from driftline.launch.disk_watch import DiskWatch  # noqa: PLC0415 - keeps --help fast
     from driftline.launch.launcher import Launcher  # noqa: PLC0415
-    from driftline.launch.plan import Plan  # noqa: PLC0415
-    from driftline.launch.run_folder import run_folder  # noqa: PLC0415 - ditto
-    from driftline.observe.run.summing_up import sum_up  # noqa: PLC0415
+    from driftline.launch.nodes import nodes_for_faults  # noqa: PLC0415
+    from driftline.launch.plan import Plan, run_folder  # noqa: PLC0415
+    from driftline.observe.run.summary import read_summary  # noqa: PLC0415
     from driftline.runs.naming import unused_names  # noqa: PLC0415
 
     home = request.connection.home
@@ -171,18 +171,18 @@ def _train(
         _say_metrics(plan.addresses(), line)
         launcher = Launcher(
             kafka.broker, plan, load_task=loading, show=line.show, say=line.say, faults=request.faults,
-            nodes=nodes_to_disturb(request.connection, kafka.broker, settings.run, request.faults),
+            nodes=nodes_for_faults(request.connection, kafka.broker, settings.run, request.faults),
             disk=DiskWatch(home if request.connection.bootstrap_servers is None else None),
         )  # fmt: skip
         state = launcher.run()
-        return *sum_up(kafka.broker, settings.run, state), launcher.disturbances
+        return *read_summary(kafka.broker, settings.run, state), launcher.disturbances
 
 
 def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None:
-    """Say where everybody's figures will be, once it is certain that nobody else is there.
+    """Print where each process will serve metrics, after checking that the ports are free.
 
     Raises:
-        UsageError: somebody is.
+        UsageError: another process has one of the ports.
     """
     if not addresses:
         return
@@ -195,12 +195,13 @@ def _say_metrics(addresses: "Mapping[str, Address]", line: ProgressLine) -> None
 
 
 @contextmanager
-def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iterator[tuple[RunSettings, Existing]]":
+def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iterator[tuple[RunSettings, Members]]":
     """Decide on the name, and keep other ``train`` commands of this home away from it."""
     from driftline.config.adopting import adopted_settings  # noqa: PLC0415
     from driftline.errors import RunRefused  # noqa: PLC0415
-    from driftline.launch.run_folder import lock_run  # noqa: PLC0415 - keeps --help fast
-    from driftline.runs.naming import Existing, existing_run, unused_run_name  # noqa: PLC0415
+    from driftline.launch.plan import lock_run  # noqa: PLC0415 - keeps --help fast
+    from driftline.runs.catalogue import Members, find_members  # noqa: PLC0415
+    from driftline.runs.naming import unused_run_name  # noqa: PLC0415
     from driftline.telemetry import identify  # noqa: PLC0415
 
     home, wanted = request.connection.home, request.settings.run
@@ -216,13 +217,13 @@ def _chosen_run(request: Request, kafka: "Reached", line: ProgressLine) -> "Iter
         if name != wanted:
             line.say(f"run {wanted!r} exists, so this one is called {name!r}")
         identify(run=name, role="train", member="train")
-        existing = existing_run(kafka.broker, name)
+        existing = find_members(kafka.broker, name)
         if existing is not None:
             line.say(f"run {name!r} exists and has not ended: joining it")
         settings = replace(request.settings, run=name)
         if existing is not None and existing.config is not None:
             settings = adopted_settings(settings, existing.config)
-        yield settings, existing or Existing()
+        yield settings, existing or Members()
     finally:
         lock.release()
 

@@ -1,7 +1,7 @@
-"""Carries a script of faults out: on the processes of a launcher and the nodes of its broker, and on nobody else.
+"""Carries out a script of faults on processes that this command started and on nodes of its broker, and on no others.
 
-A thread of its own follows the ledger, so that a fault comes as soon as its version is there. What undoes a fault is
-done on a thread each, because a broker takes seconds to start.
+One thread follows the ledger, so that a fault happens as soon as its version is there. Each fault is undone on a thread
+of its own, because a broker takes seconds to start.
 """
 
 import logging
@@ -13,23 +13,65 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-from driftline.broker.port import Broker
+from driftline.broker.port import Broker, Record
+from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.server.serving import wait_for_run
-from driftline.errors import BrokerError, BrokerUnreachable, EmbeddedBrokerError
-from driftline.launch.chaos_nodes import Nodes
+from driftline.errors import BrokerUnreachable, DriftlineError, EmbeddedBrokerError
 from driftline.launch.faults import COORDINATOR, EVERYTHING, SERVERS, WORKERS, Action, Fault
-from driftline.launch.ledger_watch import LedgerHead, LedgerWatch
+from driftline.launch.nodes import Nodes
 from driftline.launch.processes import Child, Children
+from driftline.ledger.run_state import RunState
+from driftline.schemas.records import TermStart
 
 log = logging.getLogger(__name__)
 
 SIGNALS: Final = {Action.KILL: signal.SIGKILL, Action.STOP: signal.SIGTERM, Action.PAUSE: signal.SIGSTOP}
-LOOK_S: Final = 0.05
+POLL_S: Final = 0.05
 END_WAIT_S: Final = 15.0
-"""How long a process that was asked to end may take, before it is killed and started again."""
+"""Seconds that a process may take to end after SIGTERM, before it is killed and started again."""
 
-Start = Callable[[str, str], Child]
+StartProcess = Callable[[str, str], Child]
 """(name, role) → a process that was started."""
+
+
+class LedgerWatch:
+    """Follows the ledger of a run whose topics exist. Used by one thread.
+
+    Attributes:
+        state: fold of the ledger.
+        coordinator: name of the server that leads the present term; empty before the first.
+
+    Raises:
+        TopicMissing: the run does not exist.
+    """
+
+    def __init__(self, broker: Broker, run: str) -> None:
+        self.state = RunState()
+        self.coordinator = ""
+        self._reader = broker.reader()
+        self._reader.read(topic_name(run, Stream.LEDGER), 0, 0)
+
+    @property
+    def version(self) -> int:
+        """The newest version; -1 before the start of the run."""
+        return -1 if self.state.start is None else self.state.version
+
+    def poll(self, timeout_s: float) -> bool:
+        """Wait for the next record; return whether it counts.
+
+        Raises:
+            BrokerError: the ledger cannot be read any more.
+            IntegrityError: the ledger contradicts itself.
+        """
+        found = self._reader.poll(timeout_s)
+        folded = self.state.read(found.offset, found.value) if isinstance(found, Record) else None
+        if folded is not None and isinstance(folded.record, TermStart):
+            self.coordinator = folded.record.coordinator
+        return folded is not None and folded.record is not None
+
+    def close(self) -> None:
+        """Release the client."""
+        self._reader.close()
 
 
 @dataclass(slots=True)
@@ -37,10 +79,10 @@ class Disturbance:
     """A fault of the script, and what became of it.
 
     Attributes:
-        version: that the ledger had when it happened; None if it has not.
+        version: of the ledger when it happened; None if it has not happened.
         at_s: when it happened, by the monotonic clock.
         hit: names of the processes that it happened to.
-        undone_s: seconds from the fault to the moment at which it was undone; None if it was not.
+        undone_s: seconds from the fault until it was undone; None if it was not.
         failure: why it could not be undone.
     """
 
@@ -62,17 +104,17 @@ class Disturbance:
         }
 
     def __str__(self) -> str:
-        """Say it to a person."""
+        """Describe it in one line."""
         if self.version is None:
             return f"{self.fault}: did not happen, the run was over before"
-        done = "undone never" if self.undone_s is None else f"undone after {self.undone_s:.1f} s"
-        whom = ", ".join(self.hit) or "nobody: none of them was running"
-        return f"{self.fault}: at version {self.version}, {whom}; {self.failure or done}"
+        undone = "never undone" if self.undone_s is None else f"undone after {self.undone_s:.1f} s"
+        names = ", ".join(self.hit) or "no process: none of them was running"
+        return f"{self.fault}: at version {self.version}, {names}; {self.failure or undone}"
 
 
 @dataclass(slots=True)
-class _Victims:
-    """Whom a fault happened to."""
+class _Targets:
+    """Processes that a fault happens to."""
 
     children: list[Child] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
@@ -86,9 +128,9 @@ class Chaos:
         run: the run's name.
         faults: of the script, by version.
         children: the processes.
-        start: starts one of them again.
+        start_process: starts one of them again.
         nodes: of the broker; None if they are not ours.
-        say: told what happens.
+        say: receives a line for each event.
     """
 
     def __init__(
@@ -98,123 +140,114 @@ class Chaos:
         faults: Sequence[Fault],
         *,
         children: Children,
-        start: Start,
+        start_process: StartProcess,
         nodes: Nodes | None,
         say: Callable[[str], None],
     ) -> None:
-        self._broker, self._run, self._children, self._start = broker, run, children, start
+        self._broker, self._run, self._children, self._start_process = broker, run, children, start_process
         self._nodes, self._say = nodes, say
         self.disturbances = [Disturbance(fault) for fault in faults]
         self._stop = threading.Event()
-        self._paused: list[Child] = []
-        self._paused_nodes: list[str] = []
+        self._paused: list[_Targets] = []
         self._undoing: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._follow, name="chaos", daemon=True)
 
-    def begin(self) -> None:
-        """Follow the run from now on."""
-        self._thread.start()
+    def start(self) -> None:
+        """Follow the run from now on, if there are faults."""
+        if self.disturbances:
+            self._thread.start()
 
     @property
     def is_undoing(self) -> bool:
-        """Whether something that ended is to be started again."""
+        """Whether a process that ended will be started again."""
         return any(thread.is_alive() for thread in self._undoing)
 
-    def end(self) -> None:
-        """Disturb and start nothing any more, and let go on what stands still."""
+    def stop(self) -> None:
+        """End all threads, and resume everything that is paused."""
         self._stop.set()
         for thread in (self._thread, *self._undoing):
             if thread.is_alive():
                 thread.join()
-        for child in self._paused:
-            child.process.send_signal(signal.SIGCONT)
-        for name in self._paused_nodes:
-            if self._nodes is not None:
-                self._nodes.signal(name, signal.SIGCONT)
+        for targets in self._paused:
+            self._signal(targets, signal.SIGCONT)
 
-    # -- the thread that follows -------------------------------------------------------------------------------------
+    # -- the thread that follows the ledger --------------------------------------------------------------------------
 
     def _follow(self) -> None:
         try:
             if not wait_for_run(self._broker, self._run, stop=self._stop, patience_s=float("inf")):
                 return
             with closing(LedgerWatch(self._broker, self._run)) as watch:
-                self._let_happen(watch)
-        except BrokerError as error:
+                self._disturb(watch)
+        except DriftlineError as error:
             self._say(f"no more faults: {error}")
 
-    def _let_happen(self, watch: LedgerWatch) -> None:
+    def _disturb(self, watch: LedgerWatch) -> None:
         waiting = list(self.disturbances)
-        while waiting and not self._stop.is_set() and not watch.head.ended:
-            watch.look(LOOK_S)
-            due = [one for one in waiting if watch.head.version >= one.fault.version]
+        while waiting and not self._stop.is_set() and watch.state.ended is None:
+            watch.poll(POLL_S)
+            due = [one for one in waiting if watch.version >= one.fault.version]
             del waiting[: len(due)]
-            # All are found before any is disturbed: a dead leader cannot be asked who the controller is.
-            for one, victims in [(one, self._find(one.fault, watch.head)) for one in due]:
-                self._happen(one, victims, watch.head.version)
+            # Find all targets before the first signal: a dead leader cannot say which node is the controller.
+            for one, targets in [(one, self._find(one.fault, watch.coordinator)) for one in due]:
+                self._apply(one, targets, watch.version)
 
-    def _happen(self, one: Disturbance, victims: _Victims, version: int) -> None:
-        number, began_s = SIGNALS[one.fault.action], time.monotonic()
-        victims.children = [child for child in victims.children if child.code is None and not child.disturbed]
-        for child in victims.children:
-            child.disturbed = one.fault.action is not Action.PAUSE
+    def _find(self, fault: Fault, coordinator: str) -> _Targets:
+        """Find the living processes that a fault happens to."""
+        name = coordinator if fault.target == COORDINATOR else fault.target
+        role = {SERVERS: "server", WORKERS: "worker"}.get(fault.target)
+        children = [one for one in self._children.living() if (name in (one.name, EVERYTHING) or one.role == role)]
+        return _Targets(children, self._nodes.find(fault.target) if self._nodes and fault.needs_broker else [])
+
+    def _apply(self, one: Disturbance, targets: _Targets, version: int) -> None:
+        action, began_s = one.fault.action, time.monotonic()
+        targets.children = [child for child in targets.children if child.code is None and not child.disturbed]
+        for child in targets.children:
+            child.disturbed = action is not Action.PAUSE
+        targets.nodes = self._signal(targets, SIGNALS[action])
+        one.at_s, one.hit = began_s, (*(child.name for child in targets.children), *targets.nodes)
+        log.info("%s at version %d: %s", one.fault, version, ", ".join(one.hit))
+        self._say(f"{one.fault}: {', '.join(one.hit) or 'no such process is running'}")
+        if action is Action.PAUSE:
+            self._paused.append(targets)
+        if one.fault.for_s is not None and one.hit:
+            undo = threading.Thread(target=self._undo, args=(one, targets, one.fault.for_s), daemon=True, name="undo")
+            self._undoing.append(undo)
+            undo.start()
+        one.version = version  # last: then it has happened, and `is_undoing` is right
+
+    def _signal(self, targets: _Targets, number: signal.Signals) -> list[str]:
+        """Signal all targets; return the nodes that were running."""
+        for child in targets.children:
             child.process.send_signal(number)
-        if self._nodes is not None:
-            victims.nodes = [name for name in victims.nodes if self._nodes.signal(name, number)]
-        hit = (*(child.name for child in victims.children), *victims.nodes)
-        one.version, one.at_s, one.hit = version, began_s, hit
-        log.info("%s at version %d: %s", one.fault, version, ", ".join(hit))
-        self._say(f"{one.fault}: {', '.join(hit) or 'nobody is there'}")
-        if one.fault.action is Action.PAUSE:
-            self._paused += victims.children
-            self._paused_nodes += victims.nodes
-        if one.fault.for_s is not None and hit:
-            thread = threading.Thread(target=self._undo, args=(one, victims, began_s), daemon=True, name="undo")
-            self._undoing.append(thread)
-            thread.start()
-
-    def _find(self, fault: Fault, head: LedgerHead) -> _Victims:
-        """Find whom a fault means now, of those that live."""
-        words = {COORDINATOR: head.coordinator}.get(fault.target, fault.target)
-        whole = {SERVERS: "server", WORKERS: "worker"}.get(words)
-        living = self._children.living()
-        children = [one for one in living if words in (one.name, EVERYTHING) or one.role == whole]
-        nodes = [] if self._nodes is None or not fault.needs_broker else self._nodes.found(fault.target)
-        return _Victims(children, nodes)
+        return [name for name in targets.nodes if self._nodes and self._nodes.signal(name, number)]
 
     # -- the threads that undo ---------------------------------------------------------------------------------------
 
-    def _undo(self, one: Disturbance, victims: _Victims, began_s: float) -> None:
-        if one.fault.for_s is None or self._stop.wait(one.fault.for_s):
+    def _undo(self, one: Disturbance, targets: _Targets, for_s: float) -> None:
+        if self._stop.wait(for_s):
             return
         try:
             if one.fault.action is Action.PAUSE:
-                self._let_go_on(victims)
+                self._signal(targets, signal.SIGCONT)
             else:
-                self._start_again(victims)
+                self._restart(targets)
         except (EmbeddedBrokerError, OSError) as error:
             one.failure = str(error)
             self._say(f"{one.fault} could not be undone: {error}")
             return
-        one.undone_s = time.monotonic() - began_s
+        one.undone_s = time.monotonic() - (one.at_s or 0.0)
 
-    def _let_go_on(self, victims: _Victims) -> None:
-        for child in victims.children:
-            child.process.send_signal(signal.SIGCONT)
-        for name in victims.nodes:
-            if self._nodes is not None:
-                self._nodes.signal(name, signal.SIGCONT)
-
-    def _start_again(self, victims: _Victims) -> None:
-        if victims.nodes and self._nodes is not None:
-            self._nodes.revive(victims.nodes)
-        for child in victims.children:
+    def _restart(self, targets: _Targets) -> None:
+        if targets.nodes and self._nodes:
+            self._nodes.revive(targets.nodes)
+        for child in targets.children:
             self._wait_for_end(child)
-        while victims.children and not self._stop.is_set() and not self._kafka_answers():
-            self._stop.wait(LOOK_S)
-        for child in victims.children:
+        while targets.children and not self._stop.is_set() and not self._is_kafka_reachable():
+            self._stop.wait(POLL_S)
+        for child in targets.children:
             if not self._stop.is_set():
-                self._start(child.name, child.role)
+                self._start_process(child.name, child.role)
 
     @staticmethod
     def _wait_for_end(child: Child) -> None:
@@ -222,10 +255,9 @@ class Chaos:
         while child.code is None:
             if time.monotonic() > deadline_s:
                 child.process.kill()
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
-    def _kafka_answers(self) -> bool:
-        """Whether whoever starts now finds its Kafka."""
+    def _is_kafka_reachable(self) -> bool:
         try:
             self._broker.check(2.0)
         except BrokerUnreachable:

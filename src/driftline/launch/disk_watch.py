@@ -1,4 +1,4 @@
-"""Whether the disk of the embedded broker lasts for the run; said before it is full, for then the broker dies."""
+"""Warns before the disk of the embedded broker is full, because a full disk ends the broker."""
 
 import shutil
 from pathlib import Path
@@ -10,30 +10,30 @@ LOOK_S = 5.0
 """Seconds between two looks at the disk."""
 
 LOW_BYTES = 1 << 30
-"""Below this much free space it is said, and again whenever half of it is gone."""
+"""Below this free space there is a warning, and another whenever half of it is gone."""
 
 WAY_OUT = "make room, or stop and start a run with --retain checkpoint, or with a --home on another disk"
 
 
 class DiskWatch:
-    """Looks at one folder's disk. Knows no clock.
+    """Watches the disk of one folder.
 
     Args:
-        folder: of the broker; None if the Kafka is somebody else's, whose disks we cannot see.
+        folder: of the broker; None for a Kafka whose disks this machine does not have.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._next_s = 0.0
         self._compared = False
-        self._said_at = 2 * LOW_BYTES
+        self._warned_at = 2 * LOW_BYTES
 
     def look(self, seen: Progress, now_s: float) -> str:
-        """Return what to say, if anything.
+        """Return a warning, or nothing.
 
         Args:
-            seen: the run, with what it takes of the disk in all.
-            now_s: on any clock that only goes forward.
+            seen: progress of the run, with the disk space that it needs.
+            now_s: seconds of any clock that never goes back.
         """
         if self._folder is None or now_s < self._next_s:
             return ""
@@ -55,7 +55,7 @@ class DiskWatch:
         return f"the disk of {self._folder} has {size(free)} free, and the run takes about {size(left)} more: {WAY_OUT}"
 
     def _later(self, free: int) -> str:
-        if free >= LOW_BYTES or free > self._said_at / 2:
+        if free >= LOW_BYTES or free > self._warned_at / 2:
             return ""
-        self._said_at = free
+        self._warned_at = free
         return f"the disk of {self._folder} has only {size(free)} free: {WAY_OUT}"

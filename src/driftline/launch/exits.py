@@ -1,9 +1,8 @@
-"""Goodbyes that are said for workers whose processes have died without one.
+"""Tells the coordinator that a worker's process has ended, so that the run does not wait for its heartbeat.
 
-A run waits for a silent worker until `gone_after_ticks` ticks have passed, because it may be slow. Whoever started the
-process knows better: once the system has buried it, nothing of it comes but what is on its way already, and that is as
-good or as void as that of any worker that leaves. The mark in its incarnation keeps others out of it: a namesake
-elsewhere, and the process that is started in its place.
+A run waits for a silent worker until `gone_after_ticks` ticks have passed, because it may be slow. The process that
+started it knows sooner that it has ended. It then sends the ``Leave`` that the worker could not send. The mark in the
+worker's incarnation makes sure that this removes no other process of the same name.
 """
 
 import time
@@ -18,12 +17,12 @@ from driftline.producers.incarnations import MARK_BYTES
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
 
-AGAIN_S: Final = 0.25
-"""A goodbye is said again after so long, for as long as the ledger has the member: a new coordinator may need it."""
+RESEND_S: Final = 0.25
+"""Seconds between two reports of an exit while the ledger still has the member: a new coordinator may need it."""
 
 
-class Farewells:
-    """Says them. Used by one thread; makes a producer when the first is due.
+class ExitReporter:
+    """Sends a ``Leave`` for each worker whose process has ended. Used by one thread.
 
     Args:
         broker: where the run's topics are.
@@ -34,38 +33,36 @@ class Farewells:
         self._broker = broker
         self._topic = topic_name(run, Stream.EVENTS)
         self._producer: Producer | None = None
-        self._under_way: set[bytes] = set()
-        self._said_s: dict[bytes, float] = {}
+        self._in_flight: set[bytes] = set()
+        self._sent_s: dict[bytes, float] = {}
 
-    def look(self, run_uuid: bytes, members: Mapping[str, bytes], dead: Collection[bytes]) -> None:
-        """Say goodbye for those members of a run whose processes are dead.
+    def report_exits(self, run_uuid: bytes, members: Mapping[str, bytes], ended: Collection[bytes]) -> None:
+        """Report the members of a run whose processes have ended, as long as the ledger has them.
 
         Args:
             run_uuid: of the run, 16 bytes.
             members: worker → incarnation, as the ledger has them.
-            dead: marks of processes that have ended.
+            ended: marks of processes that have ended.
         """
         if self._producer is not None:
             self._producer.poll()
         now_s = time.monotonic()
         for worker, incarnation in members.items():
-            said_s = self._said_s.get(incarnation)
-            is_due = incarnation not in self._under_way and (said_s is None or now_s - said_s >= AGAIN_S)
-            if is_due and incarnation[:MARK_BYTES] in dead:
-                self._said_s[incarnation] = now_s
-                self._say(Leave(run=run_uuid, worker=worker, incarnation=incarnation, reason=PROCESS_ENDED))
+            is_due = now_s - self._sent_s.get(incarnation, -RESEND_S) >= RESEND_S
+            if incarnation[:MARK_BYTES] in ended and incarnation not in self._in_flight and is_due:
+                self._sent_s[incarnation] = now_s
+                self._send(Leave(run=run_uuid, worker=worker, incarnation=incarnation, reason=PROCESS_ENDED))
 
-    def _say(self, goodbye: Leave) -> None:
+    def _send(self, leave: Leave) -> None:
         if self._producer is None:
             self._producer = self._broker.producer()
-        incarnation = goodbye.incarnation
 
         def delivered(_error: BrokerError | None) -> None:
-            self._under_way.discard(incarnation)  # if it was not taken, it is said again
+            self._in_flight.discard(leave.incarnation)  # a lost one is sent again
 
-        self._under_way.add(incarnation)
+        self._in_flight.add(leave.incarnation)
         try:
-            self._producer.send(self._topic, 0, encode(goodbye), on_delivery=delivered)
+            self._producer.send(self._topic, 0, encode(leave), on_delivery=delivered)
         except BrokerError as error:
             delivered(error)
 

@@ -4,8 +4,8 @@ A script is faults with commas between them::
 
     kill server-1@200, pause worker-3@350 for 10s, stop broker-2@400, kill everything@500 for ever
 
-``kill`` is SIGKILL and ``stop`` SIGTERM; what has ended so is started again, as a new incarnation, after the time that
-``for`` names. ``pause`` is SIGSTOP, and SIGCONT after that time.
+``kill`` is SIGKILL and ``stop`` SIGTERM; after the time that ``for`` names, the process is started again as a new
+incarnation. ``pause`` is SIGSTOP, and SIGCONT after that time.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from enum import StrEnum
 from driftline.errors import ConfigError
 
 LATER_S = 1.0
-"""When what was killed is started again, and what was paused goes on, where nothing else is said."""
+"""Default of ``for``: seconds until a process is started again or resumed."""
 
 MAX_VERSION = 2**53
 MAX_FOR_S = 86_400.0
@@ -40,13 +40,13 @@ BROKERS = "brokers"
 EVERYTHING = "everything"
 
 TARGETS = (COORDINATOR, LEADER, CONTROLLER, SERVERS, WORKERS, BROKERS, EVERYTHING)
-"""Words for processes that are found when the time has come."""
+"""Words for processes that are found when the fault happens."""
 
 ROLES = ("server", "worker", "broker")
-"""Of targets with a number."""
+"""Roles of targets with a number."""
 
 OF_BROKER = (LEADER, CONTROLLER, BROKERS, EVERYTHING)
-"""Words for which nodes of the broker must be ours."""
+"""Words that name nodes of the broker; the broker must be one that this command started."""
 
 _FAULT = re.compile(r"(?P<action>\S+)\s+(?P<target>[^@]*?)\s*@\s*(?P<version>\S+)(\s+for\s+(?P<length>.+))?")
 _NUMBERED = re.compile(rf"(?P<role>{'|'.join(ROLES)})-(?P<number>[1-9][0-9]{{0,5}})")
@@ -62,9 +62,8 @@ class Fault:
     """One fault.
 
     Attributes:
-        action: what happens.
         target: a word of `TARGETS`, or a role and a number.
-        version: at which it happens: as soon as the ledger has it.
+        version: the fault happens as soon as the ledger has it.
         for_s: seconds until it is undone; None for never.
     """
 
@@ -80,12 +79,12 @@ class Fault:
 
     @property
     def needs_broker(self) -> bool:
-        """Whether it happens to a node of the broker."""
+        """Whether it may happen to a node of the broker."""
         return self.target in OF_BROKER or self.target.startswith("broker-")
 
 
 def parse_script(text: str) -> tuple[Fault, ...]:
-    """Read a script: faults with commas or ends of lines between them, in any order.
+    """Read a script: faults in any order, separated by commas or line ends.
 
     Returns:
         The faults, by version.
@@ -100,7 +99,7 @@ def parse_script(text: str) -> tuple[Fault, ...]:
 
 
 def read_script(text: str) -> tuple[tuple[Fault, ...], list[str]]:
-    """Read a script as `parse_script` does; return those of its faults that are understood, and what is wrong."""
+    """Read a script as `parse_script` does; return the faults that are understood, and the problems of the others."""
     problems: list[str] = []
     parts = [part.strip() for part in re.split(r"[,\n]", text)]
     faults = [_fault(part, problems) for part in parts if part]
@@ -114,57 +113,47 @@ def _fault(text: str, problems: list[str]) -> Fault | None:
     if found is None:
         problems.append(f"{_short(text)!r}: {_SHAPE}")
         return None
-    before = len(problems)
-    say = _Problems(text, problems)
-    action = _action(found["action"], say)
-    target = _target(" ".join(found["target"].split()), say)
-    version = _version(found["version"], say)
-    for_s = LATER_S if found["length"] is None else _length(found["length"].strip(), say)
-    return Fault(action, target, version, for_s) if len(problems) == before else None
+    wrong: list[str] = []
+    action = _action(found["action"], wrong)
+    target = _target(" ".join(found["target"].split()), wrong)
+    version = _version(found["version"], wrong)
+    for_s = LATER_S if found["length"] is None else _length(found["length"].strip(), wrong)
+    problems += [f"{_short(text)!r}: {problem}" for problem in wrong]
+    return None if wrong else Fault(action, target, version, for_s)
 
 
-class _Problems:
-    """Says of each problem in which fault it is."""
-
-    def __init__(self, fault: str, problems: list[str]) -> None:
-        self._fault, self._problems = fault, problems
-
-    def __call__(self, problem: str) -> None:
-        self._problems.append(f"{_short(self._fault)!r}: {problem}")
-
-
-def _action(word: str, say: _Problems) -> Action:
+def _action(word: str, wrong: list[str]) -> Action:
     try:
         return Action(word)
     except ValueError:
-        say(f"{_short(word)!r} is no action; {_near(word, list(Action))}")
+        wrong.append(f"{_short(word)!r} is no action; {_near(word, list(Action))}")
         return Action.KILL
 
 
-def _target(words: str, say: _Problems) -> str:
+def _target(words: str, wrong: list[str]) -> str:
     word = words.removeprefix("all ")
     plural = word in (SERVERS, WORKERS, BROKERS)
     if (plural or (word == words and word in TARGETS)) or _NUMBERED.fullmatch(words):
         return word
-    say(f"{_short(words)!r} is no target; {_near(words, [*TARGETS, *(f'{role}-1' for role in ROLES)])}")
+    wrong.append(f"{_short(words)!r} is no target; {_near(words, [*TARGETS, *(f'{role}-1' for role in ROLES)])}")
     return EVERYTHING
 
 
-def _version(word: str, say: _Problems) -> int:
+def _version(word: str, wrong: list[str]) -> int:
     if word.isascii() and word.isdecimal() and len(word) < len(str(MAX_VERSION)):
         return int(word)
-    say(f"{_short(word)!r} is no version: give a whole number from 0 on")
+    wrong.append(f"{_short(word)!r} is no version: give a whole number from 0 on")
     return 0
 
 
-def _length(words: str, say: _Problems) -> float | None:
+def _length(words: str, wrong: list[str]) -> float | None:
     if words == _EVER:
         return None
     found = _LENGTH.fullmatch(words)
     length_s = 0.0 if found is None else float(found["number"]) * _UNITS_S[found["unit"]]
     if 0.0 < length_s <= MAX_FOR_S:
         return length_s
-    say(f"{_short(words)!r} is no time: give one such as 500ms, 10s or 2m, of at most a day, or: for ever")
+    wrong.append(f"{_short(words)!r} is no time: give one such as 500ms, 10s or 2m, of at most a day, or: for ever")
     return LATER_S
 
 
@@ -180,14 +169,14 @@ def _short(text: str) -> str:
 def target_problems(
     faults: Iterable[Fault], *, servers: Sequence[str], workers: Sequence[str], nodes: Sequence[str], last: int | None
 ) -> list[str]:
-    """Say which faults can happen to nobody.
+    """Return the problems of faults that cannot happen.
 
     Args:
         faults: of a script.
         servers: names of the servers that there will be.
         workers: names of the workers.
-        nodes: names of the broker's nodes; none if they are not ours.
-        last: the run's last version, if that is known.
+        nodes: names of the broker's nodes; none if this command does not start them.
+        last: the run's last version; None if it is not known.
     """
     problems = []
     for fault in faults:

@@ -1,7 +1,7 @@
-"""Child processes of a launcher: each has a log file, a name, and an end that is noticed.
+"""Child processes of a launcher, each with a name, a role and a log file.
 
-A child holds the reading end of a pipe of ours as its standard input, so it learns of our end whatever ends us. It is
-in a session of its own, so that Ctrl-C at the terminal reaches us alone and we decide who stops first.
+The standard input of a child is a pipe from this process, so the child notices when this process ends for any reason.
+It has a session of its own, so Ctrl-C in the terminal reaches this process alone, which then stops children in order.
 """
 
 import os
@@ -23,11 +23,11 @@ class Child:
     """One process that we started.
 
     Attributes:
-        log: where its output goes, and what earlier processes of the name wrote.
-        log_from: where in the file its own output begins.
-        reported: whether somebody has been told of its end.
-        disturbed: whether its end, if it has ended, is one that was asked for.
-        mark: with which the incarnations of a worker begin; empty for others.
+        log: file of its output; earlier processes of the name wrote to it, too.
+        log_from: offset in the file where its own output begins.
+        reported: whether `Children.newly_ended` has returned it.
+        disturbed: whether a fault ended it on purpose.
+        mark: first bytes of the incarnations of a worker; empty for other roles.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """Exit code, None while it lives, minus the number of the signal that ended it."""
+        """Exit code; None while it lives, minus the number of the signal that ended it."""
         return self.process.poll()
 
     def ending(self) -> str:
-        """Say in words how it ended."""
+        """Describe how it ended."""
         code = self.code
         if code is None:
             return "is running"
@@ -54,7 +54,7 @@ class Child:
         return f"ended with code {code}"
 
     def tail(self, lines: int = TAIL_LINES) -> str:
-        """Return the last lines that it wrote."""
+        """Return the last lines of its output."""
         with self.log.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(self.log_from, end - _TAIL_BYTES))
@@ -74,8 +74,8 @@ class Children:
     """All of them, in the order of their start.
 
     Attributes:
-        logs: folder of their log files; it is made when it is needed.
-        environment: added to ours.
+        logs: folder of their log files; the first start creates it.
+        environment: variables, added to those of this process.
     """
 
     logs: Path
@@ -83,7 +83,7 @@ class Children:
     all: list[Child] = field(default_factory=list)
 
     def start(self, name: str, role: str, command: Sequence[str], mark: bytes = b"") -> Child:
-        """Start one; ``name`` is also the name of its log file, ``mark`` a mark that ``command`` gives to it."""
+        """Start one; ``name`` is also the name of its log file, ``mark`` the mark in ``command``."""
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{name}.log"
         with log.open("ab") as output:
@@ -101,15 +101,15 @@ class Children:
         return child
 
     def living(self, role: str | None = None) -> list[Child]:
-        """Return those that live, of one role or of all."""
+        """Return the living ones, of one role or of all."""
         return [child for child in self.all if child.code is None and role in (None, child.role)]
 
-    def dead_marks(self) -> set[bytes]:
-        """Return the marks of those that have ended."""
+    def ended_marks(self) -> set[bytes]:
+        """Return the marks of the processes that have ended."""
         return {child.mark for child in self.all if child.mark and child.code is not None}
 
     def newly_ended(self) -> list[Child]:
-        """Return those that ended since this was asked last."""
+        """Return those that ended since the last call."""
         ended = [child for child in self.all if not child.reported and child.code is not None]
         for child in ended:
             child.reported = True
@@ -120,30 +120,27 @@ class Children:
         return _wait_for(self.all, timeout_s)
 
     def end(self, steps: Iterable[tuple[str, float]]) -> list[Child]:
-        """End all that live: SIGTERM role by role, with so many seconds before the next step, at last SIGKILL.
+        """End all living processes: SIGTERM role by role, at last SIGKILL. An interruption kills at once.
 
-        Interrupted, it kills at once and lets the interruption go on.
+        Args:
+            steps: role, and seconds to wait before the next step.
 
         Returns:
-            Those that had to be killed.
+            The processes that SIGKILL ended.
         """
-        asked: list[Child] = []
+        terminated: list[Child] = []
         try:
             for role, patience_s in steps:
-                asked += self._ask_to_end(role)
-                _wait_for(asked, patience_s)
+                for child in self.living(role):
+                    child.process.terminate()
+                    terminated.append(child)
+                _wait_for(terminated, patience_s)
         finally:
-            stubborn = self.kill()
-        return stubborn
-
-    def _ask_to_end(self, role: str) -> list[Child]:
-        living = self.living(role)
-        for child in living:
-            child.process.terminate()
-        return living
+            killed = self.kill()
+        return killed
 
     def kill(self) -> list[Child]:
-        """SIGKILL all that live, and return them."""
+        """SIGKILL all living processes, and return them."""
         living = self.living()
         for child in living:
             child.process.kill()

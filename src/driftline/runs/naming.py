@@ -1,79 +1,69 @@
-"""Which run a command works for, and what its processes are called."""
+"""Names of runs and of their members, and addresses of runs such as ``kafka://host:9092/my-run``."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
 from driftline.broker.port import Broker
-from driftline.errors import RunRefused
-from driftline.ledger.entering.reading import read_present, run_names
-from driftline.ledger.run_state import RunState
-from driftline.observe.run.recent import listen
-from driftline.schemas.run.config import RunConfig
+from driftline.broker.topics import check_run_name
+from driftline.errors import UsageError
+from driftline.ledger.entering.reading import run_names
 
-LISTEN_S = 1.5
-"""How long to listen for the heartbeats of a run's members."""
+SCHEME = "kafka://"
+_EXAMPLE = "kafka://localhost:9092/my-run"
 
 
-@dataclass(frozen=True, slots=True)
-class Existing:
-    """A run that goes on, the names of its members that seem to live, and its settings once it has begun."""
-
-    workers: frozenset[str] = frozenset()
-    servers: frozenset[str] = frozenset()
-    config: RunConfig | None = None
-
-
-def default_run_name(spec: str) -> str:
-    """Return a legal name for runs of a task: that of a built-in task, or of the attribute."""
-    name = spec.rpartition(":")[2].rpartition(".")[2].lower()
+def default_run_name(task: str) -> str:
+    """Return a legal run name for a task as the command line names it: a built-in task, or the attribute's name."""
+    name = task.rpartition(":")[2].rpartition(".")[2].lower()
     legal = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name).strip("-")
     return legal[:64] or "run"
 
 
 def unused_run_name(broker: Broker, base: str, reserved: Collection[str] = ()) -> str:
-    """Return ``base``, or ``base-2``, ``base-3`` …: the first that no run has."""
-    taken = {*run_names(broker), *reserved}
-    number, name = 1, base
-    while name in taken:
-        number += 1
-        name = f"{base}-{number}"
-    return name
+    """Return the first of ``base``, ``base-2``, ``base-3`` … that is neither a run nor reserved."""
+    names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+    return next(_without(names, {*run_names(broker), *reserved}))
 
 
-def existing_run(broker: Broker, run: str) -> Existing | None:
-    """Return what goes on in a run, or None if there is no such run.
+def unused_names(role: str, number: int, taken: Collection[str]) -> tuple[str, ...]:
+    """Return the first ``number`` of ``role-1``, ``role-2`` … that are not taken."""
+    return tuple(islice(_without((f"{role}-{one}" for one in count(1)), taken), number))
+
+
+def _without(names: Iterator[str], taken: Collection[str]) -> Iterator[str]:
+    return (name for name in names if name not in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class RunUrl:
+    """Address of a run.
+
+    Attributes:
+        bootstrap_servers: ``host:port``, several separated by commas; None takes them from the configuration.
+        run: the run's name.
+    """
+
+    bootstrap_servers: str | None
+    run: str
+
+
+def read_run_url(url: str) -> RunUrl:
+    """Parse the address of a run; ``kafka:///my-run`` names no Kafka.
 
     Raises:
-        RunRefused: it has ended.
+        UsageError: it is no such address, or its last part is no legal run name.
     """
-    if run not in run_names(broker):
-        return None
-    state = read_present(broker, run)
-    if state.ended is not None:
-        raise RunRefused(
-            f"run {run!r} ended at version {state.ended.version} ({state.ended.failure or state.ended.reason}); "
-            f"choose another --run, or delete it: driftline runs delete {run}"
+    rest = url[len(SCHEME) :] if isinstance(url, str) and url.startswith(SCHEME) else None
+    if rest is None:
+        raise UsageError(f"run address {url!r} does not begin with {SCHEME}; an example is {_EXAMPLE}")
+    if "@" in rest.partition("/")[0]:
+        # Do not repeat the value: the part before an @ may be a password.
+        raise UsageError(
+            "the run's address holds an @: names and passwords do not belong into it, but into the environment "
+            "variable DRIFTLINE_KAFKA_PROPERTIES (sasl.username=…, sasl.password=…), one a line"
         )
-    return existing_members(broker, run, state)
-
-
-def existing_members(broker: Broker, run: str, state: RunState) -> Existing:
-    """Return who can be heard in a run whose ledger has been read; it takes a moment, and needs no clock."""
-    if state.start is None or state.config is None:
-        return Existing()
-    live = listen(broker, run, state.start.run, max(LISTEN_S, 3 * state.config.tick_interval_s))
-    workers, servers = (
-        frozenset(member.name for member in live.of_role(role) if not member.left) for role in ("worker", "server")
-    )
-    return Existing(workers, servers, state.config)
-
-
-def unused_names(role: str, count: int, taken: Collection[str]) -> tuple[str, ...]:
-    """Return ``role-1``, ``role-2`` … without those taken."""
-    names: list[str] = []
-    number = 0
-    while len(names) < count:
-        number += 1
-        if f"{role}-{number}" not in taken:
-            names.append(f"{role}-{number}")
-    return tuple(names)
+    servers, slash, run = rest.partition("/")
+    if not slash or not run:
+        raise UsageError(f"run address {url!r} names no run: write {SCHEME}{servers or 'host:9092'}/NAME")
+    return RunUrl(servers or None, check_run_name(run.removesuffix("/")))

@@ -11,14 +11,14 @@ from driftline.consumers.server.server import Server
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.session import WorkerSession
-from driftline.runs.asking import Stopper
+from driftline.runs.requests import StopRequester
 from driftline.schemas.effects import Input
 from driftline.training.task.evaluator import EvaluatorSession
 from tests.simulation.run.log import Place
 from tests.simulation.run.scenario import Fault
 
 
-class Operator(Stopper):
+class Operator(StopRequester):
     """Somebody who asks for the end of the run."""
 
     def __init__(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""How far a run is, small enough to be made ten times a second."""
+"""How far a run is, cheap enough to compute ten times a second."""
 
 import math
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ from driftline.schemas.run.config import RunConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One look at a run in training.
+    """Progress of a run at one moment.
 
     Attributes:
-        phase: what it is doing, in a word or two; empty while versions are made.
-        epoch: how many epochs are used up, of ``epochs`` that the run lasts.
+        phase: what it is doing, in a word or two; empty while it makes versions.
+        epoch: how many epochs are used up, of the run's ``epochs``.
         loss: of the training batches of the newest version; None before the first.
-        metrics: as measured last.
+        metrics: of the newest evaluation.
         staleness: the largest so far, in versions.
         waiting_share: mean share of their time that workers spend waiting; None while unknown.
         wire_bytes: payload written so far.
-        members: worker → incarnation of those that the ledger has.
-        disk: what the run will take of Kafka's disks, in words; empty before it starts.
-        disk_bytes: how much that is at most; 0 if nobody can tell.
+        members: worker → incarnation, as the ledger has them.
+        disk: use of Kafka's disks, in words; empty before the run starts.
+        disk_bytes: the most bytes that the run will use there; 0 if that is not known.
     """
 
     run: str
@@ -46,16 +46,16 @@ class Progress:
     disk_bytes: int = 0
 
 
-class Watching:
-    """Makes `Progress` of a fold that moves on. `look` is called on the thread that owns the fold."""
+class ProgressTracker:
+    """Derives `Progress` from a fold of the ledger. The thread that owns the fold calls `update`."""
 
     def __init__(self, run: str) -> None:
         self.newest = Progress(run=run, phase="starting")
         self.run_uuid: bytes | None = None
         self._run = run
 
-    def look(self, state: RunState) -> None:
-        """Take a look."""
+    def update(self, state: RunState) -> None:
+        """Derive the progress of now."""
         if state.start is None or state.config is None:
             self.newest = Progress(run=self._run, phase="waiting for the run to start")
             return
@@ -78,7 +78,7 @@ class Watching:
         )
 
     def _disk(self, config: RunConfig, layout: Layout | None) -> dict[str, Any]:
-        """Compute it once: it follows from what never changes."""
+        """Compute it once: settings and layout never change."""
         if not self.newest.disk and layout is not None:
             return {"disk": disk_use(config, layout), "disk_bytes": most_bytes(config, layout)}
         return {"disk": self.newest.disk, "disk_bytes": self.newest.disk_bytes}

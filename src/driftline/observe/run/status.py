@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftline.ledger.run_state import RunState
-from driftline.observe.run.live import Live, Member
+from driftline.observe.run.recent_events import Member, RecentEvents
 from driftline.schemas.records import GroupId
 
 FP32_BYTES = 4
@@ -126,7 +126,7 @@ class RunStatus:
         return dataclasses.asdict(self)
 
 
-def build_status(run: str, state: RunState, live: Live, kept_bytes: int | None = None) -> RunStatus:
+def build_status(run: str, state: RunState, live: RecentEvents, kept_bytes: int | None = None) -> RunStatus:
     """Put a run's status together."""
     config, start = state.config, state.start
     newest = max(state.states, default=None)
@@ -202,7 +202,7 @@ def _ending(state: RunState) -> Ending | None:
     return None if end is None else Ending(version=end.version, reason=end.reason, failure=end.failure)
 
 
-def _workers(state: RunState, live: Live) -> tuple[WorkerStatus, ...]:
+def _workers(state: RunState, live: RecentEvents) -> tuple[WorkerStatus, ...]:
     newest: dict[str, tuple[GroupId, bytes]] = {}
     for (worker, incarnation), group in state.joined.items():
         newest[worker] = max(newest.get(worker, (group, incarnation)), (group, incarnation))
@@ -221,7 +221,9 @@ def _last_clocks(state: RunState) -> dict[GroupId, int]:
     return clocks | {group.id: group.settled_clock for group in state.groups.values()}
 
 
-def _worker(name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, live: Live) -> WorkerStatus:
+def _worker(
+    name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, live: RecentEvents
+) -> WorkerStatus:
     heard = live.members.get(("worker", name, incarnation))
     note = state.removed.get(group, "")
     gone = "left" if note == "left" else "removed"
@@ -238,7 +240,7 @@ def _worker(name: str, group: GroupId, incarnation: bytes, clock: int, state: Ru
     )
 
 
-def _server(member: Member, state: RunState, live: Live) -> ServerStatus:
+def _server(member: Member, state: RunState, live: RecentEvents) -> ServerStatus:
     layout = state.layout
     shards = [] if layout is None else [shard for one in member.partitions for shard in layout.shards_of(one)]
     return ServerStatus(
@@ -252,7 +254,7 @@ def _server(member: Member, state: RunState, live: Live) -> ServerStatus:
     )
 
 
-def _member_word(member: Member | None, state: RunState, live: Live) -> str:
+def _member_word(member: Member | None, state: RunState, live: RecentEvents) -> str:
     """Alive is who was heard within the time after which the coordinator would give a member up."""
     if member is not None and member.left:
         return "left"

@@ -7,7 +7,7 @@ from typing import Any
 from driftline.ledger.run_state import RunState
 from driftline.observe.records.ledger_words import ledger_words
 from driftline.observe.records.story import Story
-from driftline.observe.run.live import Live
+from driftline.observe.run.recent_events import RecentEvents
 from driftline.observe.run.status import RunStatus, build_status
 from driftline.observe.run.waiting import waited_for
 from driftline.schemas.records import Version
@@ -93,7 +93,7 @@ class TopView:
         }
 
 
-def build_top(run: str, story: Story, live: Live, lines: int) -> TopView:
+def build_top(run: str, story: Story, live: RecentEvents, lines: int) -> TopView:
     """Put a frame together.
 
     Args:
@@ -127,7 +127,7 @@ def build_top(run: str, story: Story, live: Live, lines: int) -> TopView:
     )
 
 
-def _newcomers(state: RunState, live: Live) -> tuple[str, ...]:
+def _newcomers(state: RunState, live: RecentEvents) -> tuple[str, ...]:
     if state.config is None or state.ended is not None:
         return ()
     since_ms = live.newest_ms - 1000 * state.config.gone_after_ticks * state.config.tick_interval_s
@@ -143,7 +143,7 @@ def _stamps(story: Story) -> list[int]:
     return [one.timestamp_ms for one in story.entries if one.counts and isinstance(one.record, Version)]
 
 
-def _rate(story: Story, live: Live) -> float | None:
+def _rate(story: Story, live: RecentEvents) -> float | None:
     stamps = _stamps(story)
     if not stamps or story.state.ended is not None:
         return None
@@ -154,7 +154,7 @@ def _rate(story: Story, live: Live) -> float | None:
     return round(1000 * sum(stamp > since_ms for stamp in stamps) / (now_ms - since_ms), 3)
 
 
-def _workers(status: RunStatus, story: Story, live: Live) -> tuple[WorkerRow, ...]:
+def _workers(status: RunStatus, story: Story, live: RecentEvents) -> tuple[WorkerRow, ...]:
     stamps = _stamps(story)
     waiting = waited_for(story.state, live, stamps[-1] if stamps else 0)
     late = _last_staleness(story.state, story)
@@ -169,7 +169,7 @@ def _workers(status: RunStatus, story: Story, live: Live) -> tuple[WorkerRow, ..
     )
 
 
-def _behind(name: str, incarnation: bytes, state: RunState, live: Live) -> int | None:
+def _behind(name: str, incarnation: bytes, state: RunState, live: RecentEvents) -> int | None:
     member = live.members.get(("worker", name, incarnation))
     return None if member is None or member.version < 0 else max(0, state.version - member.version)
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from driftline.ledger import policy
 from driftline.ledger.run_state import Group, RunState
-from driftline.observe.run.live import Live, Member
+from driftline.observe.run.recent_events import Member, RecentEvents
 
 SERVERS = "servers"
 """Stands for the servers: receipts, a decision or parameters are missing, and no worker's delta."""
 
 
-def waited_for(state: RunState, live: Live, version_ms: int) -> Mapping[str, tuple[str, ...] | None]:
+def waited_for(state: RunState, live: RecentEvents, version_ms: int) -> Mapping[str, tuple[str, ...] | None]:
     """Return whom each live worker waits for: names of workers, or `SERVERS`; nobody while it computes.
 
     None stands for one whose last word is older than the newest version: what it does by now is not known.

@@ -11,7 +11,7 @@ from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.embedded.process import Launch
 from driftline.broker.kafka import KafkaBroker
 from driftline.errors import EmbeddedBrokerError
-from driftline.launch.chaos_nodes import Nodes
+from driftline.launch.nodes import Nodes
 
 
 class Three:
@@ -61,9 +61,9 @@ def nodes(three: Three) -> Nodes:
 def test_whoever_starts_all_nodes_again_uses_them_as_before(three: Three, nodes: Nodes, used: bool) -> None:  # noqa: FBT001 - a parameter
     """If somebody else uses them, who could not stop them otherwise, not at all; if it did, they must not end."""
     three.is_used = used
-    for name in nodes.names:
+    for name in nodes.find("brokers"):
         assert nodes.signal(name, signal.SIGKILL)
-    nodes.revive(nodes.names)
+    nodes.revive(nodes.find("brokers"))
     assert three.starts == [1, 2, 3]
     assert three.is_used is used
 

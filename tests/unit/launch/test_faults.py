@@ -91,7 +91,7 @@ class Stage:
         for name in ("server-1", "server-2", "worker-1"):
             self.start(name, name.partition("-")[0])
         self.chaos = Chaos(
-            self.broker, "told", parse_script(script), children=self.children, start=self.start, nodes=None,
+            self.broker, "told", parse_script(script), children=self.children, start_process=self.start, nodes=None,
             say=self.said.append,
         )  # fmt: skip
 
@@ -101,14 +101,14 @@ class Stage:
 
     def play(self) -> None:
         """Let the run be told, and wait until nothing is left to happen or to be undone."""
-        self.chaos.begin()
+        self.chaos.start()
         write(self.broker, "told", told().values)
         deadline_s = time.monotonic() + 30.0
         while time.monotonic() < deadline_s:
             if all(one.version is not None for one in self.chaos.disturbances) and not self.chaos.is_undoing:
                 break
             threading.Event().wait(0.02)
-        self.chaos.end()
+        self.chaos.stop()
 
 
 def test_what_is_killed_is_started_again(tmp_path: Path) -> None:

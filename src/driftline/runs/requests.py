@@ -1,6 +1,6 @@
-"""State machines that ask the coordinator for one thing and read in the ledger what became of it.
+"""State machines that request one thing of the coordinator, and read in the ledger what became of it.
 
-Both say it again whenever a coordinator begins to reign, because the one before may have taken it to its grave.
+Both repeat the request whenever a new coordinator takes over, because the former may have dropped it.
 """
 
 from driftline.broker.topics import Stream
@@ -19,8 +19,8 @@ REFUSED = "refused"
 ENDED = "ended"
 
 
-class _Asking:
-    """Reads the ledger to its end, asks, and asks again."""
+class _Request:
+    """Reads the ledger to its end, sends the request, and repeats it."""
 
     def __init__(self, state: RunState | None = None) -> None:
         self.state = RunState() if state is None else state
@@ -37,7 +37,7 @@ class _Asking:
                 return self._on_ledger(self.state.read(event.offset, event.value))
             case CaughtUp(stream=Stream.LEDGER) if not self._is_caught_up:
                 self._is_caught_up = True
-                return self._answer() or self._ask()
+                return self._answer() or self._request()
             case SendFailed():
                 return [event.send]
         return []
@@ -45,23 +45,24 @@ class _Asking:
     def _on_ledger(self, folded: Folded) -> list[Effect]:
         if not self._is_caught_up or folded.record is None:
             return []
-        again = self._ask() if isinstance(folded.record, TermStart) else []
+        again = self._request() if isinstance(folded.record, TermStart) else []
         return self._answer() or again
 
     def _answer(self) -> list[Effect]:
-        """Return the end, if the ledger holds it."""
+        """Return the end of this machine, if the ledger holds the answer."""
         raise NotImplementedError
 
-    def _ask(self) -> list[Effect]:
+    def _request(self) -> list[Effect]:
+        """Return the records that make the request."""
         raise NotImplementedError
 
 
-class Stopper(_Asking):
-    """Asks for the end of a run.
+class StopRequester(_Request):
+    """Requests the end of a run.
 
     Args:
-        sender: who asks, a legal name of a member; it will stand in the ledger.
-        reason: why.
+        sender: a legal name of a member; the ledger records it.
+        reason: of the end.
         state: the fold of the ledger to go on with; None begins with the ledger.
     """
 
@@ -74,19 +75,19 @@ class Stopper(_Asking):
             return [Finish(ENDED)]
         return [Finish(REFUSED, "it has not begun: no server has accepted it")] if self.state.start is None else []
 
-    def _ask(self) -> list[Effect]:
+    def _request(self) -> list[Effect]:
         if self.state.start is None:
             return []
         request = StopRequest(run=self.state.start.run, sender=self._sender, reason=self._reason)
         return [Send(Stream.EVENTS, 0, encode(request))]
 
 
-class Creator(_Asking):
-    """Proposes a run, and ends when it is made; never becomes a member of it.
+class RunCreator(_Request):
+    """Proposes a run, and ends when the run has started; never becomes a member of it.
 
     Args:
-        offer: what the run is to be.
-        run_uuid: its UUID if our proposal is chosen, 16 bytes.
+        offer: settings, layout and version 0.
+        run_uuid: UUID of the run if this proposal is chosen, 16 bytes.
         name: of the proposer, a legal name of a member.
         incarnation: 16 bytes.
     """
@@ -114,7 +115,7 @@ class Creator(_Asking):
             return Finish(EXISTS)
         return Finish(REFUSED, exists_otherwise(start.name, SETTINGS_OR_MODEL, found))
 
-    def _ask(self) -> list[Effect]:
+    def _request(self) -> list[Effect]:
         if self.state.start is not None:
             return []
         if self._proposed is not None:

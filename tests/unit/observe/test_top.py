@@ -18,7 +18,7 @@ from driftline.cli.top_screen import frame, plain_lines
 from driftline.errors import TopicMissing
 from driftline.observe.run.top_view import TopView
 from driftline.observe.run.waiting import SERVERS
-from driftline.observe.run.watching import RunWatch
+from driftline.observe.run.watch import RunWatch
 from driftline.schemas.records import Event, Heartbeat, Leave, Rejection
 from driftline.testing import ManualClock
 from tests.small_model import small_run
@@ -222,7 +222,7 @@ def test_who_waits_for_the_first_frame_reads_how_far_the_ledger_is_read(monkeypa
     broker = MemoryBroker()
     ledger = told()
     write(broker, "told", ledger.values, events())
-    monkeypatch.setattr("driftline.observe.run.watching.SAY_EVERY_S", -1.0)
+    monkeypatch.setattr("driftline.observe.run.watch.SAY_EVERY_S", -1.0)
     said: list[str] = []
     with RunWatch(broker, "told") as watch:
         watch.catch_up(said.append)

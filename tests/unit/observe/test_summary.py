@@ -6,7 +6,7 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RunError
 from driftline.ledger.entering.reading import read_ledger
-from driftline.observe.run.summing_up import sum_up
+from driftline.observe.run.summary import read_summary
 from driftline.testing import run_in_process
 from tests.unit.verifiable import compute, offer
 
@@ -19,8 +19,8 @@ def test_a_run_that_is_deleted_when_it_is_over_is_said_to_be_both(stream: Stream
     broker = MemoryBroker()
     run_in_process(broker, offer(RUN, 1, 3), ["ada"], compute)
     state = read_ledger(broker, RUN)
-    status, _ = sum_up(broker, RUN, state)
+    status, _ = read_summary(broker, RUN, state)
     assert status.version == 3
     broker.log.delete(topic_name(RUN, stream))
     with pytest.raises(RunError, match=r"run 'over' ended at version 3 \(reached version 3\).*topics are gone.*over\."):
-        sum_up(broker, RUN, state)
+        read_summary(broker, RUN, state)

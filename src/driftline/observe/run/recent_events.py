@@ -1,24 +1,32 @@
-"""What the newest events say about a run's members: a fold of events, for people only. It decides nothing."""
+"""What the newest events of a run say about its members. For people only: it decides nothing."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from driftline.broker.port import Broker, Record, Start, Tail
+from driftline.broker.topics import Stream, topic_name
 from driftline.errors import Undecodable
+from driftline.ledger.entering.reading import POLL_S, reading, until_end
 from driftline.ledger.event_check import event_problem
+from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Event, Heartbeat, Leave, ServerState, Tick, UndecodableReport
+
+RECENT_EVENTS = 4_000
+"""How many events are read back: a few seconds of a fast run, all of a short one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The last word of one incarnation of a member.
+    """The newest event of one incarnation of a member.
 
     Attributes:
         role: ``worker``, ``server`` or ``evaluator``.
-        seen_ms: append time of that word, at the broker.
-        partitions: that a server owns.
-        left: it has said goodbye.
+        seen_ms: append time of that event at the broker, milliseconds since the epoch.
+        partitions: of a server: those that it owns.
+        left: whether it has left the run.
     """
 
     role: str
@@ -34,7 +42,7 @@ class Member:
     left: bool = False
 
 
-class Live:
+class RecentEvents:
     """Fold of the end of the events stream.
 
     Args:
@@ -50,7 +58,7 @@ class Live:
         self.reported_undecodable = 0
 
     def read(self, value: bytes | None, timestamp_ms: int) -> None:
-        """Take one record of the stream."""
+        """Fold one record of the stream."""
         self.records += 1
         self.newest_ms = max(self.newest_ms, timestamp_ms)
         try:
@@ -59,7 +67,7 @@ class Live:
             self.undecodable += 1
             return
         if isinstance(event, Event) and event_problem(event, None, 0):
-            return  # the coordinator believes no such event either, and a name that cannot be is nothing to print
+            return  # the coordinator drops it, too; an illegal name may not be printed
         match event:
             case Tick():
                 pass
@@ -120,13 +128,34 @@ class Live:
         return [newest[name] for name in sorted(newest)]
 
     def counters(self) -> Counter[str]:
-        """Add up the counters of every incarnation heard of."""
+        """Return the sums of the counters of all incarnations."""
         total: Counter[str] = Counter()
         for member in self.members.values():
             total.update(member.counters)
         return total
 
     def waiting_share(self, since_ms: int) -> float | None:
-        """Return the mean share of time that workers heard since then spend waiting; None if there are none."""
+        """Return the mean share of time that workers with an event since then spend waiting; None if there are none."""
         shares = [one.waiting_share for one in self.of_role("worker") if one.seen_ms >= since_ms and not one.left]
         return sum(shares) / len(shares) if shares else None
+
+
+def read_recent_events(broker: Broker, run: str, state: RunState) -> RecentEvents:
+    """Fold the last events of a run whose ledger has been read."""
+    events = RecentEvents(None if state.start is None else state.start.run)
+    for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Tail(RECENT_EVENTS), None):
+        events.read(record.value, record.timestamp_ms)
+    return events
+
+
+def listen(broker: Broker, run: str, run_uuid: bytes, seconds: float) -> RecentEvents:
+    """Fold the events that arrive in a run within the next ``seconds``."""
+    events = RecentEvents(run_uuid)
+    with reading(broker) as reader:
+        reader.read(topic_name(run, Stream.EVENTS), 0, Start.END)
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            record = reader.poll(min(left_s, POLL_S))
+            if isinstance(record, Record):
+                events.read(record.value, record.timestamp_ms)
+    return events

@@ -10,9 +10,9 @@ from driftline.broker.topics import Stream, run_topics
 from driftline.consumers.server.serving import serve
 from driftline.errors import RunRefused
 from driftline.ledger.entering.reading import read_ledger
-from driftline.runs import commanding, naming
-from driftline.runs.asking import CREATED, EXISTS
-from driftline.runs.commanding import create_run, stop_run
+from driftline.runs import catalogue, commands
+from driftline.runs.commands import create_run, stop_run
+from driftline.runs.requests import CREATED, EXISTS
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.effects import Finish
 from driftline.schemas.records import RunEnd, StopRequest, Version
@@ -25,8 +25,8 @@ DEADLINE_S = 60.0
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> MemoryBroker:
     """A log with the topics of the run."""
-    monkeypatch.setattr(naming, "LISTEN_S", 0.1)
-    monkeypatch.setattr(commanding, "STEP_S", 0.005)
+    monkeypatch.setattr(catalogue, "LISTEN_S", 0.1)
+    monkeypatch.setattr(commands, "STEP_S", 0.005)
     log = MemoryBroker()
     log.admin().create(run_topics(RUN, CONFIG.partitions))
     return log

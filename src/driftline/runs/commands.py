@@ -1,4 +1,4 @@
-"""Making and ending runs by command: the asking, and a server of our own where there is none to answer."""
+"""Creates, stops and deletes runs. Where no server is at work to answer, this process serves the run meanwhile."""
 
 import logging
 import os
@@ -9,41 +9,44 @@ from contextlib import contextmanager
 
 from driftline.broker.port import Broker
 from driftline.consumers.server.serving import serve
-from driftline.errors import DriftlineError, RunRefused, WaitTimeout
+from driftline.errors import DriftlineError, RunError, RunRefused, WaitTimeout
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.reading import read_present
 from driftline.ledger.run_state import RunState
 from driftline.producers.proposal import Offer
-from driftline.runs.asking import REFUSED, Creator, Stopper
-from driftline.runs.naming import existing_members
+from driftline.runs.catalogue import members_of, topics_of
+from driftline.runs.requests import REFUSED, RunCreator, StopRequester
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
 
 log = logging.getLogger(__name__)
 
 STEP_S = 0.05
-SAY_AFTER_S = 3.0
+LOG_EVERY_S = 3.0
 JOIN_S = 20.0
+
+STOP_S = 20.0
+"""Seconds that members may take to end before their topics are deleted all the same."""
 
 
 def create_run(broker: Broker, run: str, offer: Offer, name: str, *, timeout_s: float) -> Finish:
     """Make a run whose topics exist, and return how that went: `CREATED`, or `EXISTS` with the same settings.
 
-    A server of our own accepts the proposal, unless one of others does first; it ends when the run is made.
+    This process serves the run until it has started, in case no other server does.
 
     Raises:
         RunRefused: a run of this name has other settings or another model; lists the differences.
         WaitTimeout: no server accepted the proposal in time.
     """
-    core = Creator(offer, os.urandom(16), name, os.urandom(16))
+    core = RunCreator(offer, os.urandom(16), name, os.urandom(16))
     with _serving(broker, run, f"{name}-server") as check:
-        return _asked(Shell(broker, run, core, name), check, timeout_s, f"run {run!r} to be accepted by a server")
+        return _answer(Shell(broker, run, core, name), check, timeout_s, f"run {run!r} to be accepted by a server")
 
 
 def stop_run(broker: Broker, run: str, name: str, reason: str, *, timeout_s: float) -> RunState:
     """End a run at its present head, and return the fold of its ledger.
 
-    If nobody serves the run, a server of our own does for as long as it takes.
+    If no server is at work on the run, this process serves it meanwhile.
 
     Raises:
         RunRefused: it has not begun, so there is nothing to end.
@@ -53,16 +56,49 @@ def stop_run(broker: Broker, run: str, name: str, reason: str, *, timeout_s: flo
     state = read_present(broker, run, search)
     if state.ended is not None:
         return state
-    alone = not existing_members(broker, run, state).servers
-    core = Stopper(name, reason, search.state())
-    with _serving(broker, run, f"{name}-server") if alone else _nothing() as check:
-        _asked(Shell(broker, run, core, name), check, timeout_s, f"the coordinator of run {run!r} to end it")
+    core = StopRequester(name, reason, search.state())
+    what = f"the coordinator of run {run!r} to end it"
+    if members_of(broker, run, state).servers:
+        _answer(Shell(broker, run, core, name), lambda: None, timeout_s, what)
+    else:
+        with _serving(broker, run, f"{name}-server") as check:
+            _answer(Shell(broker, run, core, name), check, timeout_s, what)
     return core.state
 
 
-def _asked(shell: Shell, check: Callable[[], None], timeout_s: float, what: str) -> Finish:
+def delete_run(broker: Broker, run: str, sender: str | None = None) -> list[str]:
+    """Delete all topics of a run, and return their names.
+
+    Args:
+        broker: where they are.
+        run: the run's name.
+        sender: stops the run first in this name, so that its members know why they end; None if there are none.
+    """
+    if sender is not None:
+        try:
+            stop_run(broker, run, sender, "the run is deleted", timeout_s=STOP_S)
+        except RunError as error:
+            log.warning("run %s is deleted although its members were not told: %s", run, error)
+    topics = topics_of(broker, run)
+    admin = broker.admin()
+    try:
+        admin.delete(topics)
+    finally:
+        admin.close()
+    return topics
+
+
+def _answer(shell: Shell, check: Callable[[], None], timeout_s: float, what: str) -> Finish:
+    """Drive a request to its end.
+
+    Args:
+        shell: of the request.
+        check: raises when the request cannot be answered any more.
+        timeout_s: seconds.
+        what: the answer, in words.
+    """
     deadline_s = time.monotonic() + timeout_s
-    say_s = time.monotonic() + SAY_AFTER_S
+    log_s = time.monotonic() + LOG_EVERY_S
     try:
         while shell.finished is None:
             shell.step(STEP_S)
@@ -70,8 +106,8 @@ def _asked(shell: Shell, check: Callable[[], None], timeout_s: float, what: str)
             now_s = time.monotonic()
             if now_s >= deadline_s:
                 raise WaitTimeout(f"waited {timeout_s:.0f} s for {what}")
-            if now_s >= say_s:
-                say_s = now_s + SAY_AFTER_S
+            if now_s >= log_s:
+                log_s = now_s + LOG_EVERY_S
                 log.info("waiting for %s", what)
     finally:
         shell.close()
@@ -82,7 +118,7 @@ def _asked(shell: Shell, check: Callable[[], None], timeout_s: float, what: str)
 
 @contextmanager
 def _serving(broker: Broker, run: str, name: str) -> Iterator[Callable[[], None]]:
-    """Be a server of the run on a thread; yields what raises when that went wrong."""
+    """Serve the run on a thread; yields a function that raises the server's failure, if there is one."""
     stop, failures = threading.Event(), list[DriftlineError]()
 
     def work() -> None:
@@ -102,8 +138,3 @@ def _serving(broker: Broker, run: str, name: str) -> Iterator[Callable[[], None]
     finally:
         stop.set()
         thread.join(JOIN_S)
-
-
-@contextmanager
-def _nothing() -> Iterator[Callable[[], None]]:
-    yield lambda: None

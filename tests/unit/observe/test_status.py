@@ -8,18 +8,16 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.cli.tables import ranges, status_lines, summary_lines
-from driftline.errors import RunRefused, UsageError
-from driftline.ledger.entering.reading import check_run_exists, read_ledger, run_names
+from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.run_state import RunState
-from driftline.observe.run.recent import read_recent_events, training_seconds
+from driftline.observe.run.recent_events import read_recent_events
 from driftline.observe.run.status import RunStatus, build_status
-from driftline.runs.catalogue import delete_run, list_entries, look_at
+from driftline.observe.run.summary import training_seconds
 from driftline.schemas.records import Event
 from driftline.testing import ManualClock
 from tests.unit.told_run import (
     ELEMENTS,
     FIRST,
-    G1,
     PARAMETERS,
     SECOND,
     STATE,
@@ -29,7 +27,6 @@ from tests.unit.told_run import (
     events,
     server,
     told,
-    use,
     write,
 )
 
@@ -198,44 +195,3 @@ def test_training_time_is_told_by_the_brokers_clock() -> None:
     write(broker, "told", told().values[3:])
     assert training_seconds(broker, "told", read_ledger(broker, "told")) == 2.5
     assert training_seconds(broker, "told", RunState()) == 0.0
-
-
-# -- the runs of a broker --------------------------------------------------------------------------------------------
-
-
-def test_runs_are_listed_and_one_that_cannot_be_read_does_not_hide_the_others() -> None:
-    """Its problem is told."""
-    broker = MemoryBroker()
-    write(broker, "told", told().values)
-    write(broker, "empty", [])
-    write(broker, "odd", told().version(4, use(G1, 4)).values)
-    entries = {one.run: one for one in list_entries(broker, print)}
-    assert [(one.run, one.state, one.version) for one in (entries["empty"], entries["told"])] == [
-        ("empty", "empty", 0),
-        ("told", "ended", 3),
-    ]
-    assert entries["odd"].state == "unreadable"
-    assert "Version outside of a running run" in entries["odd"].problem
-
-
-def test_a_run_that_does_not_exist_is_answered_with_a_near_one() -> None:
-    """Or with all there are."""
-    broker = MemoryBroker()
-    write(broker, "digits-2", [])
-    with pytest.raises(RunRefused, match=r"no run 'digit-2'; did you mean digits-2\?"):
-        check_run_exists(broker, "digit-2")
-    with pytest.raises(RunRefused, match="the runs there are: digits-2"):
-        look_at(broker, "xyz")
-    with pytest.raises(UsageError, match="'a/b' is not usable"):
-        check_run_exists(broker, "a/b")
-
-
-def test_deleting_takes_the_five_topics_of_this_run_alone() -> None:
-    """A run whose name begins alike stays."""
-    broker = MemoryBroker()
-    write(broker, "told", told().values)
-    write(broker, "told-2", told().values)
-    assert look_at(broker, "told").what == "ended, at version 3"
-    assert len(delete_run(broker, "told")) == 5
-    assert run_names(broker) == ["told-2"]
-    assert len(broker.admin().topics()) == 5

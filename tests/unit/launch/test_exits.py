@@ -8,14 +8,14 @@ from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.coordinator.pending_members import PROCESS_ENDED
 from driftline.errors import UsageError
 from driftline.launch import exits as module
-from driftline.launch.exits import Farewells
-from driftline.launch.ledger_watch import LedgerHead
+from driftline.launch.chaos import LedgerWatch
+from driftline.launch.exits import ExitReporter
 from driftline.ledger.entering.reading import until_end
 from driftline.producers.incarnations import new_incarnation, new_mark, read_mark
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
 from tests.unit.stage import Stage
-from tests.unit.told_run import UUID, told
+from tests.unit.told_run import UUID, told, write
 
 
 def heard(broker: MemoryBroker) -> list[object]:
@@ -29,21 +29,21 @@ def test_a_goodbye_is_said_for_the_dead_and_for_nobody_else(monkeypatch: pytest.
     broker.admin().create(run_topics("r", 1))
     dead, alive = new_mark(), new_mark()
     members = {"ada": new_incarnation(dead), "bob": new_incarnation(alive), "eve": new_incarnation()}
-    farewells = Farewells(broker, "r")
+    exits = ExitReporter(broker, "r")
     for _ in range(3):  # more often than it is repeated
-        farewells.look(UUID, members, {dead})
+        exits.report_exits(UUID, members, {dead})
     goodbye = Leave(run=UUID, worker="ada", incarnation=members["ada"], reason="its process has ended")
     assert heard(broker) == [goodbye]
-    monkeypatch.setattr(module, "AGAIN_S", 0.0)
-    farewells.look(UUID, members, {dead})
-    farewells.look(UUID, members, {dead})
+    monkeypatch.setattr(module, "RESEND_S", 0.0)
+    exits.report_exits(UUID, members, {dead})
+    exits.report_exits(UUID, members, {dead})
     assert heard(broker)[1:]
     assert set(heard(broker)) == {goodbye}
     said = len(heard(broker))
     del members["ada"]
     members["ada"] = new_incarnation(new_mark())  # it was started again
-    farewells.look(UUID, members, {dead})
-    farewells.close()
+    exits.report_exits(UUID, members, {dead})
+    exits.close()
     assert len(heard(broker)) == said
 
 
@@ -57,14 +57,16 @@ def test_a_mark_is_read_or_refused() -> None:
             read_mark(wrong)
 
 
-def test_who_is_in_the_run_is_read_from_its_ledger() -> None:
-    """Members by name, without those that were removed."""
-    head, most = LedgerHead(), 0
-    for value in told().values:
-        head.read(value)
-        most = max(most, len(head.members))
-    assert (head.run, most) == (UUID, 2)
-    assert set(head.members) == {"worker-1"}
+def test_a_watch_reads_version_and_coordinator_from_the_ledger() -> None:
+    """From before the start to the end of the run."""
+    broker = MemoryBroker()
+    write(broker, "told", told().values)
+    watch = LedgerWatch(broker, "told")
+    assert (watch.version, watch.coordinator) == (-1, "")
+    while watch.state.ended is None:
+        watch.poll(1.0)
+    watch.close()
+    assert (watch.version, watch.coordinator) == (watch.state.version, "server-1")
 
 
 @pytest.mark.parametrize(("reason", "word"), [(PROCESS_ENDED, PROCESS_ENDED), ("no more for today", "left")])

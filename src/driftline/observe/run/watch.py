@@ -11,8 +11,7 @@ from driftline.errors import WaitTimeout
 from driftline.ledger.entering.reading import READ_TIMEOUT_S, SAY_EVERY_S
 from driftline.ledger.entering.same_run import SameRun
 from driftline.observe.records.story import Story
-from driftline.observe.run.live import Live
-from driftline.observe.run.recent import RECENT_EVENTS
+from driftline.observe.run.recent_events import RECENT_EVENTS, RecentEvents
 from driftline.observe.run.top_view import KEPT_ENTRIES, TopView, build_top
 
 DOUBT_S = 1.0
@@ -36,7 +35,7 @@ class RunWatch:
 
     def __init__(self, broker: Broker, run: str) -> None:
         self.story = Story(KEPT_ENTRIES)
-        self.live = Live()
+        self.live = RecentEvents()
         self.quiet_since_s = time.monotonic()
         self._run = run
         self._ledger, self._events = (topic_name(run, stream) for stream in (Stream.LEDGER, Stream.EVENTS))
@@ -117,7 +116,7 @@ class RunWatch:
         start = self.story.state.start
         if start is not None:
             self._listens = True
-            self.live = Live(start.run)
+            self.live = RecentEvents(start.run)
             self._reader.read(self._events, 0, Tail(RECENT_EVENTS))
 
     def view(self, lines: int) -> TopView:

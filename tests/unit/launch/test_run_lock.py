@@ -11,7 +11,7 @@ from driftline.cli.progress import ProgressLine
 from driftline.cli.train import Request, _chosen_run
 from driftline.config.run_settings import RunSettings
 from driftline.errors import RunRefused
-from driftline.launch.run_folder import lock_run
+from driftline.launch.plan import lock_run
 
 
 def request(home: Path, *, name_is_default: bool) -> Request:
