@@ -1,1 +1,1 @@
-"""Measurements, run with ``python -m bench``; figures and conditions go to ``bench/latest.json``."""
+"""Measurements, run with ``python -m bench``; results and conditions go to ``bench/latest.json``."""

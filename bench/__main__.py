@@ -48,7 +48,7 @@ def _path(needs: Needs) -> Figures:
     found: Figures = {}
     for shards in SHARDS:
         found |= path_ratio(needs.kafka(), shards=shards, rounds=needs.arguments.rounds)
-    # Of the largest model; the others are told with their numbers of shards.
+    # Of the largest model; the other results have their numbers of shards in their names.
     return found | {f"freshness_ratio_{p}": found[f"freshness_ratio_{SHARDS[-1]}_{p}"] for p in ("p50", "p99")}
 
 
@@ -58,7 +58,7 @@ def _recovery(needs: Needs, measure: str) -> Figures:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark, and what is said while it runs."""
+    """One benchmark, and its progress line."""
 
     words: str
     measure: Callable[[Needs], Figures]
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--proofs", type=int, default=8, help="counted verifications, each side (default 8)")
     parser.add_argument("--kills", type=int, default=10, help="kills of each kind (default 10)")
     parser.add_argument(
-        "--only", nargs="+", choices=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; others keep their figures"
+        "--only", nargs="+", choices=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; other parts keep their results"
     )
     return parser
 
@@ -134,7 +134,7 @@ def _measured(name: str, needs: Needs) -> bool:
     around, began_s = conditions(vars(needs.arguments)), time.monotonic()
     try:
         found = PARTS[name].measure(needs)
-    except Exception as error:  # noqa: BLE001 - whatever it is, hours of other figures must not be lost by it
+    except Exception as error:  # noqa: BLE001 - a failure must not lose hours of other results
         _say([f"{name} did not work: {type(error).__name__}: {error}"])
         return False
     _write(name, found, {**around, "seconds": round(time.monotonic() - began_s, 1)})
@@ -143,7 +143,7 @@ def _measured(name: str, needs: Needs) -> bool:
 
 
 def _write(name: str, found: Figures, around: dict[str, object]) -> None:
-    """Put figures into the file, beside those of other parts."""
+    """Put results into the file, beside those of other parts."""
     document: dict[str, Any] = json.loads(LATEST.read_text()) if LATEST.exists() else {}
     document |= found
     document["conditions"] = {**document.get("conditions", {}), name: around}

@@ -47,7 +47,7 @@ PARTITIONS = 4
 WORKERS = (4, 256)
 
 
-class _Reign:
+class _Leadership:
     """One coordinator, its ledger, and the CPU time of the work that counts."""
 
     def __init__(self, workers: int, versions: int) -> None:
@@ -68,7 +68,7 @@ class _Reign:
         self._offset = 0
 
     def begin(self) -> None:
-        """Take the reign, start the run, let every worker join."""
+        """Start a term and the run, and let every worker join."""
         self.coordinator.on_assigned()
         self.coordinator.on_ledger_caught_up()
         self.write(self.coordinator.on_timer(60.0))
@@ -97,7 +97,7 @@ class _Reign:
         self.write(effects)
 
     def write(self, effects: Iterable[Effect]) -> None:
-        """Append what is meant for the ledger, read it back, and go on with what follows from it."""
+        """Append the coordinator's ledger records, read them back, and perform the effects that follow."""
         waiting = list(effects)
         while waiting:
             effect = waiting.pop(0)
@@ -175,21 +175,21 @@ def coordinator_speed(versions: int = 60) -> dict[str, float]:
 
 
 def _measure(workers: int, versions: int) -> dict[str, float]:
-    reign = _Reign(workers, versions)
-    reign.begin()
-    before, events, reign.spent_s = reign.state.next_offset, 0, 0.0
+    leadership = _Leadership(workers, versions)
+    leadership.begin()
+    before, events, leadership.spent_s = leadership.state.next_offset, 0, 0.0
     for clock in range(1, versions + 1):
-        for event in reign.clock(clock):
-            reign.hear(event)
+        for event in leadership.clock(clock):
+            leadership.hear(event)
             events += 1
-        reign.hear(reign.applied())
+        leadership.hear(leadership.applied())
         events += 1
-        if reign.state.version != clock:
-            raise RuntimeError(f"{workers} workers: version {reign.state.version} after clock {clock}")
+        if leadership.state.version != clock:
+            raise RuntimeError(f"{workers} workers: version {leadership.state.version} after clock {clock}")
     return {
-        f"coordinator_decisions_per_s_{workers}": (reign.state.next_offset - before) / reign.spent_s,
-        f"coordinator_events_per_s_{workers}": events / reign.spent_s,
-        f"ledger_bytes_per_version_{workers}": sum(reign.versions) / len(reign.versions),
+        f"coordinator_decisions_per_s_{workers}": (leadership.state.next_offset - before) / leadership.spent_s,
+        f"coordinator_events_per_s_{workers}": events / leadership.spent_s,
+        f"ledger_bytes_per_version_{workers}": sum(leadership.versions) / len(leadership.versions),
     }
 
 

@@ -1,4 +1,4 @@
-"""What Kafka alone needs when somebody dies: the same clients and settings, and nothing of driftline behind them."""
+"""Time that Kafka alone needs when a group member dies: the same clients and settings, without driftline."""
 
 import multiprocessing
 import time
@@ -35,7 +35,7 @@ class _Members:
         there.close()
         self.processes[name], self.pipes[here] = process, name
 
-    def heard(self) -> list[tuple[str, int]]:
+    def records_read(self) -> list[tuple[str, int]]:
         """Return who has read something of which partition since this was asked last."""
         found = []
         for pipe in wait(list(self.pipes), EVERY_S):
@@ -89,10 +89,10 @@ def _reader_of(partition: int, members: _Members, producer: Producer, *, without
     began_s = time.monotonic()
     while time.monotonic() - began_s < WAIT_S + calm_s:
         producer.send(TOPIC, partition, b"x")
-        readers = [name for name, read in members.heard() if read == partition and name != without]
+        readers = [name for name, read in members.records_read() if read == partition and name != without]
         if readers and time.monotonic() - began_s >= calm_s:
             return readers[-1]
-    raise TimeoutError(f"nobody has read {TOPIC}[{partition}] for {WAIT_S:.0f} s")
+    raise TimeoutError(f"no member has read {TOPIC}[{partition}] for {WAIT_S:.0f} s")
 
 
 def raw_leader_s(nodes: EmbeddedBroker, kills: int) -> list[float]:

@@ -1,9 +1,9 @@
 """How fast a server that has nothing comes to hold what the ledger says, beside the same records read and dropped.
 
-A run is trained to some versions behind its last checkpoint, and everybody is killed. Then servers come, one after the
-other, each alone: the time begins when the first partition is given to it, and ends when it holds the newest version of
-all of them, rebuilt from snapshots and deltas, all digests checked. The other side reads the same bytes with the same
-client settings. One process each, in turns.
+A run is trained to some versions behind its last checkpoint, and all processes are killed. Then servers start, one
+after the other, each alone: the time begins when the first partition is given to it, and ends when it holds the newest
+version of all of them, rebuilt from snapshots and deltas, all digests checked. The other side reads the same bytes with
+the same client settings. One process each, in turns.
 """
 
 import os

@@ -87,7 +87,7 @@ def _server(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float
 def _worker(broker: EmbeddedBroker, folder: Path, kills: int) -> dict[str, float]:
     """Kill a worker that comes back long after the others have gone on without it.
 
-    One that whoever started it tells the run of, and one that the run has to miss.
+    Of one whose launcher reports the exit, and of one whose silence the coordinator has to notice.
     """
     script = ", ".join(f"kill worker-{1 + index % 2}@{FIRST + 3 * APART * index} for 6s" for index in range(kills))
     found = dict[str, float]()
@@ -180,9 +180,9 @@ def _played(
 
 
 def _owners(bootstrap_servers: str, run: str) -> list[tuple[float, str, bool]]:
-    """Return what servers said of themselves: monotonic time, name, and whether they owned something."""
+    """Return the servers' own reports: monotonic time, name, and whether they owned partitions."""
     shift_s = time.monotonic() - time.time()
-    said = []
+    reports = []
     broker = KafkaBroker(KafkaSettings(bootstrap_servers))
     for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Start.BEGINNING, None):
         try:
@@ -190,12 +190,12 @@ def _owners(bootstrap_servers: str, run: str) -> list[tuple[float, str, bool]]:
         except Undecodable:
             continue
         if isinstance(event, ServerState):
-            said.append((record.timestamp_ms / 1000 + shift_s, event.server, bool(event.partitions)))
-    return said
+            reports.append((record.timestamp_ms / 1000 + shift_s, event.server, bool(event.partitions)))
+    return reports
 
 
-def _owns(said: list[tuple[float, str, bool]], server: str, at_s: float) -> bool:
-    before = [owns for time_s, name, owns in said if name == server and time_s < at_s]
+def _owns(reports: list[tuple[float, str, bool]], server: str, at_s: float) -> bool:
+    before = [owns for time_s, name, owns in reports if name == server and time_s < at_s]
     return bool(before) and before[-1]
 
 
@@ -217,7 +217,7 @@ MEASURES: Final[Mapping[str, tuple[str, Measure]]] = {
     "rebuild": ("servers that begin anew", _rebuild),
     "leader": ("of three nodes the ledger's leader is killed, {kills} times", _leader),
 }
-"""Name → what is said while it is measured, and how."""
+"""Name → progress line, and how to measure it."""
 
 OF_THREE: Final = frozenset({"leader"})
 """Those that need a broker of three nodes."""

@@ -3,7 +3,7 @@
 What takes hours or days in a run of its own, records that expire, segments that are closed, compaction, takes seconds
 here, because the topics are made with settings that say so; a checkpoint comes every tenth version, and deltas are
 deleted behind it. So everything that a run of many hours forgets is forgotten many times over. The ledger is kept for
-ever on purpose: what it grows by is told by itself.
+ever on purpose: its growth is a result of its own.
 
 Flat means that the last third of the run needs no more than the middle third: the first is the coming up. Disk may be
 more where versions came faster, as they do when a busy machine becomes a calm one: what is kept for ten seconds is more
@@ -97,7 +97,7 @@ class Looks:
 
 
 def soak(folder: Path, versions: int, say: Callable[[str], None]) -> tuple[dict[str, float], list[str]]:
-    """Run it; return figures, and what is wrong."""
+    """Run it; return results and problems."""
     job = Job(run="soak", steps=versions, elements=16_384, snapshot_every=10, pause_s=CLOCK_S)
     with EmbeddedBroker(folder, prepare=False) as broker:
         play = Play(broker, job, (), folder / "logs", same_bits=True, policies=POLICIES)
@@ -118,7 +118,7 @@ def soak(folder: Path, versions: int, say: Callable[[str], None]) -> tuple[dict[
 
 def _judged(looks: Looks, outcome: Outcome) -> tuple[dict[str, float], list[str]]:
     ledger, faster = f"disk_{Stream.LEDGER.value}", looks.faster(outcome.moments)
-    figures = {
+    results = {
         "soak_versions": float(outcome.told.version),
         "soak_s": outcome.training_s,
         "soak_looks": float(len(looks.moments_s)),
@@ -126,8 +126,8 @@ def _judged(looks: Looks, outcome: Outcome) -> tuple[dict[str, float], list[str]
         "soak_ledger_bytes_a_version": 1e6 * looks.seen[ledger][-1] / max(1, outcome.told.version),
     }
     for name in looks.seen:
-        figures[f"soak_{name}_mb_middle"], figures[f"soak_{name}_mb_last"] = looks.thirds(name)
-    return figures, [*outcome.broken, *looks.grown((ledger, "disk_other"), faster)]
+        results[f"soak_{name}_mb_middle"], results[f"soak_{name}_mb_last"] = looks.thirds(name)
+    return results, [*outcome.broken, *looks.grown((ledger, "disk_other"), faster)]
 
 
 def _broker_pid(broker: EmbeddedBroker) -> int:
@@ -171,8 +171,8 @@ def main() -> int:
     arguments = parser.parse_args()
     described = conditions(vars(arguments))
     with tempfile.TemporaryDirectory(prefix="driftline-soak-") as folder:
-        figures, wrong = soak(Path(folder), arguments.versions, lambda line: print(line, file=sys.stderr, flush=True))
-    print(json.dumps({**figures, "conditions": described}, indent=2))
+        results, wrong = soak(Path(folder), arguments.versions, lambda line: print(line, file=sys.stderr, flush=True))
+    print(json.dumps({**results, "conditions": described}, indent=2))
     for line in wrong:
         print(f"WRONG: {line}")
     return 1 if wrong else 0

@@ -74,7 +74,7 @@ def _train(left: list[Trial], results: Path) -> None:
             if number == 1:
                 append_conditions(results, machine)
             append(results, row)
-            print(f"{number}/{len(left)}  {_told(trial, row)}", flush=True)
+            print(f"{number}/{len(left)}  {_line(trial, row)}", flush=True)
 
 
 def _made(broker: Broker, members: Members, job: Job, measuring: Measuring) -> Row:
@@ -83,11 +83,11 @@ def _made(broker: Broker, members: Members, job: Job, measuring: Measuring) -> R
         row = _one(broker, members, replace(job, run=f"{job.run}-{number}"), measuring)
         if row.gradient_s <= MOST_GRADIENT_S:
             break
-        print(f"  try {number} of {TRIES} met a busy machine: {_told(job.trial, row)}", flush=True)
+        print(f"  try {number} of {TRIES} met a busy machine: {_line(job.trial, row)}", flush=True)
     return row
 
 
-def _told(trial: Trial, row: Row) -> str:
+def _line(trial: Trial, row: Row) -> str:
     last = row.curve[-1]
     return (
         f"{name_of(trial)}: version {row.versions}, {row.samples:,} samples, loss {last.loss:.3f}, accuracy "

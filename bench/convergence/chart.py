@@ -74,9 +74,9 @@ def _medians(rows: Sequence[Row]) -> list[tuple[float, float]]:
     found = []
     for number in range(1, round(SECONDS / GRID_S) + 1):
         losses = [loss_at_second(row, GRID_S * number) for row in rows]
-        told = [loss for loss in losses if loss is not None]
-        if 2 * len(told) > len(rows):
-            found.append((GRID_S * number, statistics.median(told)))
+        known = [loss for loss in losses if loss is not None]
+        if 2 * len(known) > len(rows):
+            found.append((GRID_S * number, statistics.median(known)))
     return found
 
 

@@ -20,11 +20,11 @@ class Spread:
 
 def spread(values: Iterable[float | None]) -> Spread | None:
     """Put values together; None is a run that has none. None if no run has one."""
-    told = list(values)
-    found = [value for value in told if value is not None]
+    every = list(values)
+    found = [value for value in every if value is not None]
     if not found:
         return None
-    return Spread(statistics.median(found), min(found), max(found), len(found), len(told))
+    return Spread(statistics.median(found), min(found), max(found), len(found), len(every))
 
 
 def loss_at_version(row: Row, version: float) -> float | None:

@@ -89,12 +89,12 @@ class Members:
             process.join(5.0)
 
     def begin(self, job: Job) -> None:
-        """Let everybody take part in a run."""
+        """Start the work of all members on a run."""
         for link in self._links.values():
             link.send(job)
 
     def check(self) -> None:
-        """Raise if somebody has failed already.
+        """Raise if a member has failed already.
 
         Raises:
             RuntimeError: says who, and why.
@@ -138,7 +138,7 @@ def _live(name: str, link: Connection) -> None:
         waiting.start()
         try:
             report = play(name, job, KafkaBroker(KafkaSettings(job.bootstrap_servers)), stop)
-        except Exception:  # noqa: BLE001 - told to the process that asked
+        except Exception:  # noqa: BLE001 - sent to the parent process
             report = Report(traceback.format_exc())
         waiting.join()
         link.send(report)

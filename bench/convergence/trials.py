@@ -169,7 +169,7 @@ class Trial:
         return {**self.study.settings, "learning_rate": str(self.study.rate * self.way.rate)}
 
     def run_settings(self, run: str) -> RunSettings:
-        """Return the settings of the run, whose end is left to whoever stops it."""
+        """Return the settings of the run, which has no end of its own: the trial stops it."""
         return RunSettings(
             run=run,
             workers=len(WORKERS),

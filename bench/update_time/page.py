@@ -57,18 +57,18 @@ def _log(results: Results) -> str:
 
 
 def _conditions(results: Results) -> str:
-    told = results.conditions
+    conditions = results.conditions
     megabytes = 4 * MAX_SHARD_ELEMENTS * results.shards / 1e6
     lines = [
         ["model", f"{results.shards} full shards, {megabytes:.1f} MB; SGD, one worker, one server, 4 partitions"],
         ["updates", str(results.updates)],
         ["an update, median", f"{results.update_ms:.0f} ms"],
         ["the same bytes over two raw hops, median", f"{results.raw_ms:.0f} ms"],
-        ["machine", f"{told['system']} {told['machine']}, {told['cores']} cores"],
-        ["load of the machine before", f"{told['load_before']:.1f}"],
-        ["Python", told["python"]],
-        *([name, number] for name, number in sorted(told["versions"].items())),
-        ["commit", told["commit"]],
+        ["machine", f"{conditions['system']} {conditions['machine']}, {conditions['cores']} cores"],
+        ["load of the machine before", f"{conditions['load_before']:.1f}"],
+        ["Python", conditions["python"]],
+        *([name, number] for name, number in sorted(conditions["versions"].items())),
+        ["commit", conditions["commit"]],
     ]
     return _table(["", ""], lines)
 
