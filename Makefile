@@ -25,7 +25,7 @@ PIN := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes
 EDITABLE := $(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation --quiet --editable .
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check commits fix hooks docs sim nodes chaos soak bench compose-test requirements clean
+.PHONY: help demo test test-fast check commits fix hooks docs settings sim nodes chaos soak bench compose-test requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ check: $(READY) commits ## lint, format, types, layers, sizes of modules and of 
 docs: $(READY) ## build the pages of docs/ as a site, into site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
+
+settings: $(READY) ## write the tables and the reference file of the docs anew, after a setting changed
+	$(BIN)/python -m driftline.config.reference docs
 
 hooks: $(READY) ## let git call `ruff` and check the subject at each commit, by pre-commit
 	$(BIN)/pre-commit install

@@ -10,7 +10,7 @@ from functools import partial
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
-from driftline.cli.show_tables import lines_of
+from driftline.cli.screens.records import lines_of
 from driftline.errors import Undecodable
 from driftline.ledger.entering.reading import until_end
 from driftline.observe.records.finding import read_difference, read_record, read_story

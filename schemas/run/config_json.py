@@ -1,45 +1,25 @@
 """A run's configuration as canonical JSON: equal settings have equal bytes, so they can be compared and hashed."""
 
 import dataclasses
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, get_args, get_type_hints
 
-from driftline.errors import ConfigError
+from pydantic import TypeAdapter, ValidationError
+
+from driftline.broker.topics import check_run_name
+from driftline.errors import ConfigError, UsageError
 from driftline.schemas.codec import canonical_json
-from driftline.schemas.run.config import RuleConfig, RunConfig, check, is_number
-from driftline.schemas.run.consistency import Consistency
-from driftline.schemas.run.data import DataConfig
-from driftline.schemas.run.local_work import LocalWork
-from driftline.schemas.run.schedule import Schedule
+from driftline.schemas.run.config import RunConfig
+from driftline.schemas.run.setting import Strict, expected, plain_type
 
-SECTIONS: Mapping[str, type[Consistency] | type[Schedule] | type[LocalWork] | type[DataConfig]] = {
-    "consistency": Consistency,
-    "schedule": Schedule,
-    "local": LocalWork,
-    "data": DataConfig,
-}
+NOTHING = "nothing"
 
 
 def run_config_to_json(config: RunConfig) -> str:
     """Return canonical JSON of a configuration that `check` lets through."""
     return canonical_json.write(_plain(config))
-
-
-class _Nothing:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-_NONE = _Nothing()
-
-
-def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """Return one line a setting that differs, with both values; empty when equal."""
-    left, right = _flat(_plain(ours)), _flat(_plain(theirs))
-    keys = [*left, *(key for key in right if key not in left)]
-    differing = [key for key in keys if left.get(key, _NONE) != right.get(key, _NONE)]
-    return [f"{key}: {left.get(key, _NONE)!r} here, {right.get(key, _NONE)!r} in the run" for key in differing]
 
 
 @lru_cache(maxsize=4)
@@ -54,84 +34,103 @@ def run_config_from_json(text: str) -> RunConfig:
     raw = canonical_json.parse_object("the run's configuration", text)
     if "data" not in raw:  # as release 0.1 wrote it: nothing was leased, and both only compared
         raw = {name: value for name, value in raw.items() if name not in ("samples", "batch_size")}
-    problems = _key_problems("", raw, RunConfig)
-    for name, section in SECTIONS.items():
-        problems += _section_problems(name, raw.get(name, {}), section)
-    problems += _misshapen_rule(raw["rule"]) if "rule" in raw else []
-    if problems:
+    return _checked(raw)
+
+
+def check(config: RunConfig) -> None:
+    """Check every value.
+
+    Raises:
+        ConfigError: lists every problem found, each with the valid range.
+    """
+    _checked(dataclasses.asdict(config))
+
+
+def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
+    """Return one line a setting that differs, with both values; empty when equal."""
+    left, right = _flat("", _plain(ours)), _flat("", _plain(theirs))
+    names = [*left, *(name for name in right if name not in left)]
+    shown = ((name, *(repr(side[name]) if name in side else NOTHING for side in (left, right))) for name in names)
+    return [f"{name}: {here} here, {there} in the run" for name, here, there in shown if here != there]
+
+
+def _checked(raw: Mapping[str, Any]) -> RunConfig:
+    found = _parsed(raw)
+    problems = _name_problems(raw.get("name"))
+    problems += found if isinstance(found, list) else [f"{name}: {why}" for name, why in found.contradictions()]
+    if problems or isinstance(found, list):
         raise ConfigError(problems)
-    rule = RuleConfig(name=raw["rule"]["name"], groups=tuple(raw["rule"]["groups"]))
-    sections = {name: section(**raw[name]) for name, section in SECTIONS.items() if name in raw}
-    config = RunConfig(**{**raw, **sections, "rule": rule})
-    check(config)
-    return _with_floats(config)
+    return found
 
 
-def _section_problems(name: str, raw: object, section: type[Any]) -> list[str]:
-    if not isinstance(raw, dict):
-        return [f"{name}: {raw!r} is no object of settings"]
-    return _key_problems(f"{name}.", raw, section)
+def _name_problems(name: object) -> list[str]:
+    try:
+        if isinstance(name, str):
+            check_run_name(name)
+    except UsageError as error:
+        return [f"name: {error}"]
+    return []
 
 
-def _key_problems(prefix: str, raw: Mapping[str, Any], section: type[Any]) -> list[str]:
-    fields = {field.name: field for field in dataclasses.fields(section)}
-    unknown = [f"{prefix}{key}: unknown setting" for key in raw if key not in fields]
-    required = [
-        name
-        for name, field in fields.items()
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
-    return unknown + [f"{prefix}{name}: missing" for name in required if name not in raw]
+def _parsed(raw: Mapping[str, Any]) -> RunConfig | list[str]:
+    """Return a configuration whose values have the right types and ranges, or what is wrong with them."""
+    try:
+        # pydantic takes lists for tuples and whole numbers for floats, and nothing else, only in JSON.
+        return _adapter().validate_json(json.dumps(raw, default=repr))
+    except ValidationError as error:
+        return [_problem(one["loc"], one["type"], one["input"]) for one in error.errors(include_url=False)]
 
 
-def _misshapen_rule(raw: object) -> list[str]:
-    if not (isinstance(raw, dict) and set(raw) == {"name", "groups"} and isinstance(raw["groups"], list)):
-        return [f"rule: needs a name and groups, got {raw!r}"]
-    return [
-        f"rule.groups[{index}]: {group!r} is no object of names and numbers"
-        for index, group in enumerate(raw["groups"])
-        if not isinstance(group, dict)
-    ]
+@cache
+def _adapter() -> TypeAdapter[RunConfig]:
+    return TypeAdapter(RunConfig)
 
 
-def _with_floats(config: RunConfig) -> RunConfig:
-    """Give every real number the one spelling that canonical JSON knows, also where a stranger wrote 1 for 1.0."""
-    groups = tuple({key: _real(value) for key, value in group.items()} for group in config.rule.groups)
-    return dataclasses.replace(
-        config,
-        rule=RuleConfig(name=config.rule.name, groups=groups),
-        consistency=_floats_of(config.consistency),
-        schedule=_floats_of(config.schedule),
-        local=_floats_of(config.local),
-        tick_interval_s=_real(config.tick_interval_s),
-    )
+def _problem(place: Sequence[str | int], kind: str, value: object) -> str:
+    name = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place).removeprefix(".")
+    if kind == "missing":
+        return f"{name}: missing"
+    if kind == "unexpected_keyword_argument":
+        return f"{name}: unknown setting"
+    return f"{name}: {value!r} is not {_expected(RunConfig, place)}"
 
 
-def _floats_of(section: Any) -> Any:
-    reals = [field.name for field in dataclasses.fields(section) if field.type in ("float", float)]
-    return dataclasses.replace(section, **{name: _real(getattr(section, name)) for name in reals})
+def _expected(annotation: Any, place: Sequence[str | int]) -> str:
+    """Return the valid values at a place inside a type."""
+    for one in place:
+        plain = plain_type(annotation)
+        inner = get_args(plain)[:: -1 if isinstance(one, str) else 1]  # of a mapping its values, of a list its items
+        annotation = get_type_hints(plain, include_extras=True)[str(one)] if _is_section(plain) else inner[0]
+    plain = plain_type(annotation)
+    if _is_section(plain):
+        return "an object of settings"
+    names = {tuple: "a list of parameter groups", Mapping: "an object of names and numbers"}
+    return names.get(getattr(plain, "__origin__", plain)) or expected(annotation)
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Strict)
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:
-    plain = dataclasses.asdict(_with_floats(config))
-    plain["rule"]["groups"] = list(plain["rule"]["groups"])
-    return plain
+    """Return plain values, each real number in the one spelling that canonical JSON knows: 1 as 1.0, -0.0 as 0.0."""
+    found = _parsed(dataclasses.asdict(config))
+    plain = dataclasses.asdict(config if isinstance(found, list) else found)
+    return {name: _positive(value) for name, value in plain.items()}
 
 
-def _flat(plain: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in plain.items():
-        if name in SECTIONS:
-            flat |= {f"{name}.{key}": one for key, one in value.items()}
-        elif name == "rule":
-            flat["rule"] = value["name"]
-            for index, group in enumerate(value["groups"]):
-                flat |= {f"rule.groups[{index}].{key}": one for key, one in group.items()}
-        else:
-            flat[name] = value
-    return flat
+def _positive(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _positive(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_positive(one) for one in value]
+    return value + 0.0 if isinstance(value, float) else value
 
 
-def _real(number: float) -> float:
-    """Return 1 as 1.0, and -0.0 as 0.0; what is no number is left for `check` to name."""
-    return float(number) + 0.0 if is_number(number) else number
+def _flat(name: str, value: Any) -> dict[str, Any]:
+    """Return every single value by its name; the name of the rule is called ``rule``."""
+    parts = [(f".{key}" if name else key, one) for key, one in value.items()] if isinstance(value, dict) else []
+    parts += [(f"[{index}]", one) for index, one in enumerate(value)] if isinstance(value, list) else []
+    if not isinstance(value, dict | list):
+        return {"rule" if name == "rule.name" else name: value}
+    return {key: one for part, inner in parts for key, one in _flat(f"{name}{part}", inner).items()}

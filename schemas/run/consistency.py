@@ -1,55 +1,124 @@
-"""Consistency as data: how far training may drift from lock-step, and what stale work counts for.
+"""Consistency as data: how far training may drift from lock-step, and how much stale work counts.
 
-Two ways to close a version. By the **clock**: when every group has spent enough clocks (bulk-synchronous for s = 0,
-stale-synchronous parallel for s > 0: Ho et al., NeurIPS 2013). By **count**: when k contributions wait, whoever made
-them (buffered asynchronous, FedBuff: Nguyen et al., AISTATS 2022; plain asynchronous for k = 1).
+There are two ways to close a version. By the **clock**: when every group has spent enough clocks (bulk-synchronous for
+s = 0, stale-synchronous parallel for s > 0: Ho et al., NeurIPS 2013). By **count**: when k contributions wait, from any
+groups (buffered asynchronous, FedBuff: Nguyen et al., AISTATS 2022; plain asynchronous for k = 1).
 """
 
-import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Any
 
-Mode: TypeAlias = Literal["sync", "ssp", "buffered", "async"]
-Weighting: TypeAlias = Literal["none", "inverse", "polynomial"]
-OnStale: TypeAlias = Literal["reject", "damp"]
+from annotated_types import Interval
 
-MODES: tuple[str, ...] = get_args(Mode)
-WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
-ON_STALE: tuple[str, ...] = get_args(OnStale)
+from driftline.schemas.run.setting import Setting, Strict, one_of
+
+MODES = ("sync", "ssp", "buffered", "async")
 MAX_STALENESS = 1_000_000
 MAX_COUNT = 10_000
 LEAST_FACTOR = 1e-100
 """What polynomial weighting leaves of the stalest contribution: never 0, because shares are divided by their sum."""
 
+_PANEL = "Consistency"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consistency:
-    """The bounds of one run.
+class Consistency(Strict):
+    """The bounds of one run. Staleness and versions are counted, ages are seconds."""
 
-    Attributes:
-        mode: ``sync`` and ``ssp`` close by the clock, ``buffered`` and ``async`` by count.
-        staleness: s, versions by which the fastest group may be ahead of the slowest; 0 unless ``ssp``.
-        drop_slowest: b, the clock rule does not wait for the b slowest groups; 0 unless ``ssp`` or ``sync``.
-        buffer: k, contributions that close a version; at least 1 in ``buffered``, 1 in ``async``, 0 otherwise.
-        ahead: clocks that a group may spend on one base when closing by count; 0 is unbounded.
-        weighting: factor w(τ) of a contribution that is τ versions stale: 1, 1/(1+τ), or (1+τ)^-exponent.
-        exponent: of the polynomial weighting.
-        max_staleness: versions; contributions staler than this are ``on_stale``. -1 is no limit beyond the mode's own.
-        on_stale: refuse them, or use them with the factor of ``weighting`` (``none`` counts as ``inverse`` there).
-        max_age_s: seconds since parameters arrived beyond which a worker does not compute on them while newer versions
-            exist; 0 is no limit.
-    """
-
-    mode: str = "sync"
-    staleness: int = 0
-    drop_slowest: int = 0
-    buffer: int = 0
-    ahead: int = 0
-    weighting: str = "none"
-    exponent: float = 0.5
-    max_staleness: int = -1
-    on_stale: str = "reject"
-    max_age_s: float = 0.0
+    mode: Annotated[
+        str,
+        one_of(*MODES),
+        Setting(
+            help="Bound drift: sync (lock-step), ssp (workers up to --staleness versions ahead), buffered (a version "
+            "for every --buffer contributions) or async (a version for each contribution).",
+            panel=_PANEL,
+            metavar="MODE",
+            default="sync",
+            inferred="inferred from the other bounds, sync without any",
+        ),
+    ] = "sync"
+    staleness: Annotated[
+        int,
+        Interval(ge=0, le=MAX_STALENESS),
+        Setting(
+            help="Mode ssp: let the fastest worker be up to S versions ahead of the slowest.",
+            panel=_PANEL,
+            metavar="S",
+            inferred="2 in mode ssp, 0 in the others",
+            example="2",
+        ),
+    ] = 0
+    drop_slowest: Annotated[
+        int,
+        Interval(ge=0, le=MAX_COUNT),
+        Setting(help="Modes sync and ssp: do not wait for the B slowest workers.", panel=_PANEL, metavar="B"),
+    ] = 0
+    buffer: Annotated[
+        int,
+        Interval(ge=0, le=MAX_COUNT),
+        Setting(
+            help="Mode buffered: close a version when K contributions wait.",
+            panel=_PANEL,
+            metavar="K",
+            inferred="1 in mode async, 0 in sync and ssp; buffered needs a number",
+            example="4",
+        ),
+    ] = 0
+    ahead: Annotated[
+        int,
+        Interval(ge=0, le=MAX_COUNT),
+        Setting(
+            help="Modes buffered and async: let a worker spend up to N clocks on one version; 0 is no limit.",
+            panel=_PANEL,
+            metavar="N",
+        ),
+    ] = 0
+    weighting: Annotated[
+        str,
+        one_of("none", "inverse", "polynomial"),
+        Setting(
+            help="Weigh a contribution that is t versions stale: none (1), inverse (1/(1+t)) or polynomial "
+            "((1+t)^-exponent).",
+            panel=_PANEL,
+            metavar="HOW",
+            inferred="inverse in modes buffered and async without --ahead, else none",
+            example='"inverse"',
+        ),
+    ] = "none"
+    exponent: Annotated[
+        float,
+        Interval(ge=0, le=100),
+        Setting(help="Set the exponent of polynomial weighting.", panel=_PANEL, metavar="A"),
+    ] = 0.5
+    max_staleness: Annotated[
+        int,
+        Interval(ge=-1, le=MAX_STALENESS),
+        Setting(
+            help="Apply --on-stale to contributions that are more than T versions stale; -1 is no limit.",
+            panel=_PANEL,
+            metavar="T",
+        ),
+    ] = -1
+    on_stale: Annotated[
+        str,
+        one_of("reject", "damp"),
+        Setting(
+            help="Reject contributions that are too stale, or damp them by --weighting (none counts as inverse there).",
+            panel=_PANEL,
+            metavar="WHAT",
+        ),
+    ] = "reject"
+    max_age_s: Annotated[
+        float,
+        Interval(ge=0, le=1e9),
+        Setting(
+            help="Do not compute on parameters that are older than this while newer ones exist; 0 is no limit.",
+            panel=_PANEL,
+            metavar="SECONDS",
+            name="max_age",
+        ),
+    ] = 0.0
 
     @property
     def closes_by_clock(self) -> bool:
@@ -65,7 +134,7 @@ class Consistency:
         return min(limits, default=None)
 
     def factor(self, staleness: int) -> float:
-        """Return w(τ) for a contribution that is used."""
+        """Return the factor w(staleness) of a contribution that is used."""
         limit = self.tolerated
         late = limit is not None and staleness > limit
         weighting = "inverse" if late and self.weighting == "none" else self.weighting
@@ -75,52 +144,31 @@ class Consistency:
             return max(LEAST_FACTOR, float((1.0 + staleness) ** -self.exponent))
         return 1.0
 
-
-def consistency_problems(one: Consistency) -> list[str]:
-    """Everything that is wrong with the bounds, each with the valid range; empty when they can be used."""
-    problems = [
-        *_one_of("mode", one.mode, MODES),
-        *_one_of("weighting", one.weighting, WEIGHTINGS),
-        *_one_of("on_stale", one.on_stale, ON_STALE),
-        *_whole("staleness", one.staleness, 0, MAX_STALENESS),
-        *_whole("drop_slowest", one.drop_slowest, 0, MAX_COUNT),
-        *_whole("buffer", one.buffer, 0, MAX_COUNT),
-        *_whole("ahead", one.ahead, 0, MAX_COUNT),
-        *_whole("max_staleness", one.max_staleness, -1, MAX_STALENESS),
-        *_number("exponent", one.exponent, 0.0, 100.0),
-        *_number("max_age_s", one.max_age_s, 0.0, 1e9),
-    ]
-    return problems or _contradictions(one)
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield fields that contradict the mode, each with the reason."""
+        if self.mode != "ssp" and self.staleness:
+            yield "staleness", f"{self.staleness} contradicts mode {self.mode}; only ssp has a staleness above 0"
+        if not self.closes_by_clock and self.drop_slowest:
+            yield "drop_slowest", f"{self.drop_slowest} contradicts mode {self.mode}, which waits for no worker"
+        for name in ("buffer", "ahead") if self.closes_by_clock else ():
+            if getattr(self, name):
+                yield name, f"{getattr(self, name)} contradicts mode {self.mode}, which counts clocks"
+        if self.mode == "buffered" and self.buffer < 1:
+            yield "buffer", "mode buffered needs the number of contributions that close a version, 1 or more"
+        if self.mode == "async" and self.buffer != 1:
+            yield "buffer", f"{self.buffer} contradicts mode async, which closes on every contribution (1)"
 
 
-def _contradictions(one: Consistency) -> list[str]:
-    problems = []
-    if one.mode != "ssp" and one.staleness:
-        problems.append(f"staleness: {one.staleness} contradicts mode {one.mode}; only ssp has a staleness above 0")
-    if not one.closes_by_clock and one.drop_slowest:
-        problems.append(f"drop_slowest: {one.drop_slowest} contradicts mode {one.mode}, which waits for nobody")
-    if one.closes_by_clock and (one.buffer or one.ahead):
-        problems.append(
-            f"buffer and ahead: {one.buffer} and {one.ahead} contradict mode {one.mode}, which counts clocks"
-        )
-    if one.mode == "buffered" and one.buffer < 1:
-        problems.append("buffer: mode buffered needs the number of contributions that close a version, 1 or more")
-    if one.mode == "async" and one.buffer != 1:
-        problems.append(f"buffer: {one.buffer} contradicts mode async, which closes on every contribution (1)")
-    return problems
+def inferred_bounds(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the bounds that follow from those that were given, by the names of the fields of `Consistency`.
 
-
-def _one_of(name: str, value: object, known: tuple[str, ...]) -> list[str]:
-    return [] if value in known else [f"{name}: {value!r} is not one of {', '.join(known)}"]
-
-
-def _whole(name: str, value: object, low: int, high: int) -> list[str]:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        return [f"{name}: {value!r} is not a whole number from {low} to {high}"]
-    return []
-
-
-def _number(name: str, value: object, low: float, high: float) -> list[str]:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return [f"{name}: {value!r} is not a finite number"]
-    return [] if low <= value <= high else [f"{name}: {value!r} is not a number from {low:g} to {high:g}"]
+    The mode is the only one to which the given bounds can belong. Otherwise a member that joins a run and gives one of
+    its bounds would have it compared with those of another mode.
+    """
+    count, ahead = given.get("buffer", 0), given.get("ahead", 0)
+    by_count = "buffered" if count else "async" if ahead else ""
+    by_clock = "ssp" if given.get("staleness", 0) else ""
+    mode = given.get("mode") or ("sync" if by_count and by_clock else by_count or by_clock or "sync")
+    stale = mode in ("async", "buffered") and not ahead
+    usual = {"mode": mode, "staleness": 2 if mode == "ssp" else 0, "buffer": 1 if mode == "async" else 0}
+    return {**usual, "weighting": "inverse" if stale else "none"}

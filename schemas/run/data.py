@@ -1,50 +1,41 @@
-"""Which samples a run trains on, as far as it decides numbers: they are leased to the workers in the ledger."""
+"""Which samples a run trains on, as far as it decides numbers: the ledger leases them to the workers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
-MOST_SAMPLES = 2**53
-MOST_EPOCHS = 2**31
+from annotated_types import Interval
+
+from driftline.schemas.run.setting import MAX_WHOLE, Strict
+
+Samples = Annotated[int, Interval(ge=0, le=MAX_WHOLE)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataConfig:
+class DataConfig(Strict):
     """The training data.
 
     Attributes:
-        samples: how many there are; workers that hold another number are refused. 0: the workers' own business, the
-            ledger leases nothing.
-        batch_size: samples of one batch, at most; 0 where only the workers' scripts know.
-        block: samples that are leased to a worker at a time. It holds so many, or more, as long as there are any.
-        epochs: the run ends when each sample was used so often; 0 leaves its end to the number of versions.
+        samples: how many there are; workers that hold another number are refused. 0: the ledger leases none.
+        batch_size: samples of one batch, at most; 0 if only the workers' scripts know.
+        block: samples that are leased to a worker at a time, as long as so many are left.
+        epochs: the run ends when each sample was used so often; 0 if it ends by its number of versions.
     """
 
-    samples: int = 0
-    batch_size: int = 0
-    block: int = 0
-    epochs: int = 0
+    samples: Samples = 0
+    batch_size: Samples = 0
+    block: Samples = 0
+    epochs: Annotated[int, Interval(ge=0, le=2**31)] = 0
 
     @property
     def is_leased(self) -> bool:
-        """Whether the ledger says who reads which samples."""
+        """Whether the ledger says which worker reads which samples."""
         return self.samples > 0
 
-
-def data_problems(one: DataConfig) -> list[str]:
-    """Everything that is wrong, each with the valid range; empty when it can be used."""
-    problems = []
-    for name, most in (("samples", MOST_SAMPLES), ("batch_size", MOST_SAMPLES), ("block", MOST_SAMPLES)):
-        problems += _whole(name, getattr(one, name), most)
-    problems += _whole("epochs", one.epochs, MOST_EPOCHS)
-    if problems:
-        return problems
-    if one.is_leased and one.block < max(1, one.batch_size):
-        problems.append(f"block: {one.block} is less than a batch of {max(1, one.batch_size)}; nobody could read one")
-    if one.epochs and not one.is_leased:
-        problems.append(f"epochs: {one.epochs}, but how many samples there are is not known; give samples, or steps")
-    return problems
-
-
-def _whole(name: str, value: object, most: int) -> list[str]:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        return [f"{name}: {value!r} is not a whole number from 0 to {most}"]
-    return []
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield fields that contradict each other, each with the reason."""
+        batch = max(1, self.batch_size)
+        if self.is_leased and self.block < batch:
+            yield "block", f"{self.block} is less than a batch of {batch}, so no worker could read one"
+        if self.epochs and not self.is_leased:
+            yield "epochs", f"{self.epochs}, but how many samples there are is not known; give samples, or steps"

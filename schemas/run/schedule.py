@@ -4,29 +4,61 @@ Never on how many workers there are.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
-DECAYS = ("none", "linear", "cosine")
-SET_BY = ("run", "script")
+from annotated_types import Interval
+
+from driftline.schemas.run.setting import MAX_WHOLE, Setting, Strict, one_of
+
+_PANEL = "Learning rates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """Factor of every parameter group's learning rate.
+class Schedule(Strict):
+    """Factor of every parameter group's learning rate, by version."""
 
-    Attributes:
-        warmup: versions over which the factor rises linearly from 1/warmup to 1.
-        decay: how it falls from there to the last version: not at all, linearly, or along half a cosine (Loshchilov &
-            Hutter, "SGDR", ICLR 2017, without restarts).
-        final: the factor at the last version.
-        set_by: ``run``: the rates are a function of the version, this one. ``script``: each contribution brings those
-            that its script had set, and a version has their weighted mean; then there is no factor.
-    """
-
-    warmup: int = 0
-    decay: str = "none"
-    final: float = 0.0
-    set_by: str = "run"
+    warmup: Annotated[
+        int,
+        Interval(ge=0, le=MAX_WHOLE),
+        Setting(
+            help="Raise learning rates linearly to their full size over V versions.",
+            panel=_PANEL,
+            metavar="V",
+        ),
+    ] = 0
+    decay: Annotated[
+        str,
+        one_of("none", "linear", "cosine"),
+        Setting(
+            help="Lower learning rates from the end of the warm-up to the last version: none, linear or cosine (half a "
+            "cosine; Loshchilov & Hutter, 2017).",
+            panel=_PANEL,
+            metavar="HOW",
+        ),
+    ] = "none"
+    final: Annotated[
+        float,
+        Interval(ge=0, le=1),
+        Setting(
+            help="Set the share of the learning rates that is left at the last version.",
+            panel=_PANEL,
+            metavar="F",
+            name="final_rate",
+        ),
+    ] = 0.0
+    set_by: Annotated[
+        str,
+        one_of("run", "script"),
+        Setting(
+            help="Take learning rates from the run (--warmup, --decay and --final-rate), or from each script: a "
+            "version has the weighted mean of its contributions.",
+            panel=_PANEL,
+            metavar="WHO",
+            name="schedule",
+        ),
+    ] = "run"
 
     @property
     def is_scripts(self) -> bool:
@@ -43,27 +75,15 @@ class Schedule:
         left = 1.0 - done if self.decay == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
         return self.final + (1.0 - self.final) * left
 
-
-def schedule_problems(one: Schedule) -> list[str]:
-    """Everything that is wrong with a schedule, each with the valid range; empty when it can be used."""
-    problems = []
-    if isinstance(one.warmup, bool) or not isinstance(one.warmup, int) or not 0 <= one.warmup <= 2**53:
-        problems.append(f"warmup: {one.warmup!r} is not a whole number of versions, 0 or more")
-    if one.decay not in DECAYS:
-        problems.append(f"decay: {one.decay!r} is not one of {', '.join(DECAYS)}")
-    if isinstance(one.final, bool) or not isinstance(one.final, int | float) or not 0.0 <= one.final <= 1.0:
-        problems.append(f"final: {one.final!r} is not a number from 0 to 1")
-    if one.set_by not in SET_BY:
-        problems.append(f"set_by: {one.set_by!r} is not one of {', '.join(SET_BY)}")
-    return problems or _idle(one)
-
-
-def _idle(one: Schedule) -> list[str]:
-    """Refuse what would change nothing."""
-    usual = Schedule()
-    return [
-        f"{name}: {getattr(one, name)!r} changes nothing while scripts set the learning rates; leave it out, or let "
-        f"the run set them"
-        for name in ("warmup", "decay", "final")
-        if one.is_scripts and getattr(one, name) != getattr(usual, name)
-    ]
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield fields that change nothing, each with the reason."""
+        usual = Schedule()
+        for name in ("warmup", "decay", "final") if self.is_scripts else ():
+            if getattr(self, name) != getattr(usual, name):
+                yield (
+                    name,
+                    (
+                        f"{getattr(self, name)!r} changes nothing while scripts set the learning rates; "
+                        f"leave it out, or let the run set them"
+                    ),
+                )

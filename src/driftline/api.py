@@ -1,15 +1,10 @@
 """The Python interface: what `driftline.NAME` is. It puts settings together; the work is done in the layers below."""
 
-import json
 import logging
 import os
-import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +12,23 @@ from torch import Tensor, nn, optim
 
 from driftline.broker.embedded.files import default_home
 from driftline.broker.port import Broker
-from driftline.config.address import read_address
-from driftline.config.connection import Reached, read_connection
-from driftline.config.keys import METRICS
-from driftline.config.loading import find_file, load_run_settings
-from driftline.config.loading import load as load_choice
-from driftline.config.problems import Problems
-from driftline.config.run_settings import RunSettings
-from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunError, RunRefused
+from driftline.config.connection import Reached
+from driftline.config.keys import KEYS, SCRIPT
+from driftline.config.settings import Settings, texts_of
+from driftline.errors import ConfigError, RunRefused, UsageError
+from driftline.launch.progress_line import ProgressLine
+from driftline.launch.training import read_request
+from driftline.launch.training import train as train_here
 from driftline.ledger.entering.reading import check_run_exists
 from driftline.observe.versions import Version, follow_run, load_newest, load_one
 from driftline.replay.verify.reading import verify_run
 from driftline.replay.verify.report import Report
-from driftline.runs.naming import RunUrl, read_run_url
-from driftline.telemetry import configure_logging
-from driftline.telemetry.exporting import Address
+from driftline.runs.naming import read_run_url
+from driftline.runtime.outcome import check_finish
+from driftline.schemas.effects import Finish
+from driftline.telemetry import configure_logging, forget_identity
 from driftline.training.optimizer.optimizer import ScriptOptimizer
 from driftline.training.optimizer.worker_names import VARIABLE
-
-_OPTION = re.compile(r"^--([a-z-]+)")
 
 
 class Optimizer(ScriptOptimizer):
@@ -53,7 +46,7 @@ class Optimizer(ScriptOptimizer):
             one of the broker that ``driftline broker start`` has started here.
         worker: name of this worker; by default ``$DRIFTLINE_WORKER``, or that of the machine with a number.
         timeout: seconds that one wait for others may take, above 0.
-        metrics: where figures are served to Prometheus, ``HOST:PORT`` or a port of this machine alone; 0 is any that is
+        metrics: where metrics are served to Prometheus, ``HOST:PORT`` or a port of this machine alone; 0 is any that is
             free. By default that of the configuration, or nowhere.
         kafka: properties of the Kafka clients, as librdkafka names them.
         config: a TOML file; by default the one of ``$DRIFTLINE_CONFIG``, or ``driftline.toml`` where the script runs.
@@ -93,16 +86,16 @@ class Optimizer(ScriptOptimizer):
     ) -> None:
         be_heard()
         where = read_run_url(url)
-        file = find_file(None if config is None else os.fspath(config), os.environ)
-        chosen = _with_data(_run_settings(where.run, settings, file), samples, batch_size, block)
-        address = _metrics(metrics, file)
+        data = {"samples": samples, "batch_size": batch_size, "block": block}
+        sizes = {name: size for name, size in data.items() if size or isinstance(size, bool)}
+        kafka_given = {"kafka_property": kafka, "bootstrap_servers": where.bootstrap_servers, "metrics": metrics}
+        found = _settings(settings | sizes | kafka_given, config)
+        found.refuse_unknown(settings, [one.parameter for one in SCRIPT])
+        chosen, address = found.run(where.run), found.metrics()
+        found.problems.check()
         using = ExitStack()
         try:
-            reached = (
-                _Given(broker, where.bootstrap_servers or "memory")
-                if broker
-                else _reach(where, kafka or {}, file, using)
-            )
+            reached = _Given(broker, where.bootstrap_servers or "memory") if broker else _reach(found, using)
             super().__init__(
                 torch_optimizer,
                 model,
@@ -127,49 +120,21 @@ class _Given:
     bootstrap_servers: str
 
 
-def be_heard() -> None:
-    """Send driftline's log to stderr unless the script, or whoever runs it, has set up logging."""
+def be_heard(level: str = "info") -> None:
+    """Send driftline's log to stderr, unless logging has been set up already."""
     if not logging.getLogger("driftline").hasHandlers():
-        configure_logging()
+        configure_logging(level)
 
 
-def _run_settings(run: str, said: Mapping[str, Any], file: Path | None) -> RunSettings:
-    try:
-        return load_run_settings(run, said, environment=os.environ, file=file)
-    except ConfigError as error:
-        raise ConfigError([_OPTION.sub(_keyword, problem) for problem in error.problems]) from None
+def _settings(arguments: Mapping[str, Any], config: str | os.PathLike[str] | None) -> Settings:
+    file = None if config is None else os.fspath(config)
+    return Settings(texts_of(arguments), os.environ, file=file, in_python=True)
 
 
-def _with_data(settings: RunSettings, samples: int, batch_size: int, block: int) -> RunSettings:
-    said = {"samples": samples, "batch_size": batch_size, "block": block}
-    wrong = [name for name, value in said.items() if isinstance(value, bool) or not isinstance(value, int) or value < 0]
-    if wrong:
-        raise ConfigError([f"{name}: {said[name]!r} is not a whole number, 0 or more" for name in wrong])
-    chosen = {name for name, value in said.items() if value}
-    chosen |= settings.chosen or frozenset()
-    return replace(settings, samples=samples, batch_size=batch_size, block=block, chosen=frozenset(chosen))
-
-
-def _metrics(said: str | int | None, file: Path | None) -> Address | None:
-    problems = Problems()
-    options = {} if said is None else {METRICS.parameter: str(said)}
-    address = read_address("metrics", load_choice(options, os.environ, file, problems).text(METRICS), problems)
-    problems.check()
-    return address
-
-
-def _keyword(option: "re.Match[str]") -> str:
-    return option[1].replace("-", "_")
-
-
-def _reach(where: RunUrl, properties: Mapping[str, str], file: Path | None, using: ExitStack) -> Reached:
-    """Return the Kafka of an address, with the properties that arguments, environment and file give."""
-    problems = Problems()
-    options: dict[str, Any] = {"kafka_properties": [f"{name}={value}" for name, value in properties.items()]}
-    if where.bootstrap_servers is not None:
-        options["bootstrap_servers"] = where.bootstrap_servers
-    connection = read_connection(load_choice(options, os.environ, file, problems), default_home(), problems)
-    problems.check()
+def _reach(settings: Settings, using: ExitStack) -> Reached:
+    """Return the Kafka that the settings name."""
+    connection = settings.connection(default_home())
+    settings.problems.check()
     return using.enter_context(connection.running())
 
 
@@ -277,29 +242,25 @@ def train(task: str, **options: Any) -> dict[str, Any]:
         IntegrityError: the log is not what its digests say.
         RunError: the run failed.
     """
-    command = [sys.executable, "-m", "driftline", "train", "--json", *_words(options), "--", task]
-    said: list[str] = []
-    with tempfile.TemporaryFile("w+") as result:
-        with subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
-            for line in process.stderr or ():
-                sys.stderr.write(line)
-                said.append(line)
-        if process.returncode:
-            message = "".join(said).rpartition("driftline: ")[2].strip()
-            raise _ERRORS.get(process.returncode, RunError)(message or f"ended with code {process.returncode}")
-        result.seek(0)
-        found: dict[str, Any] = json.loads(result.read().splitlines()[-1])
-    return found
-
-
-_ERRORS: Mapping[int, type[DriftlineError]] = {2: RunRefused, 3: IntegrityError}
-
-
-def _words(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else [value]
-        yield from (word for one in values for word in (option, str(one)))
+    be_heard("warning")
+    known = {one.parameter: one for one in KEYS}
+    given = {name: value for name, value in options.items() if name in known}
+    settings = _settings({"task": task} | given, options.get("config"))
+    settings.refuse_unknown(options, [*known, "home", "config", "chaos"])
+    line = ProgressLine()
+    try:
+        request = read_request(settings, Path(options.get("home") or default_home()), options.get("chaos"))
+    except (ConfigError, UsageError) as error:
+        raise RunRefused(str(error)) from error
+    try:
+        outcome = train_here(request, line.show, line.say)
+    finally:
+        line.clear()
+        forget_identity()
+    ended = outcome.status.ended
+    if ended is not None:
+        check_finish(Finish(ended.reason, ended.failure))
+    return outcome.to_dict()
 
 
 @contextmanager
@@ -312,6 +273,6 @@ def _opened(
     where = read_run_url(url)
     with ExitStack() as using:
         if broker is None:
-            file = find_file(None if config is None else os.fspath(config), os.environ)
-            broker = _reach(where, kafka or {}, file, using).broker
+            given = {"kafka_property": kafka, "bootstrap_servers": where.bootstrap_servers}
+            broker = _reach(_settings(given, config), using).broker
         yield broker, where.run

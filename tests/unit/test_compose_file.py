@@ -17,7 +17,7 @@ from driftline.broker.embedded.cluster import NodeAddress
 from driftline.broker.embedded.jars import KAFKA_VERSION
 from driftline.broker.embedded.properties import node_properties
 from driftline.cli import COMMANDS, main
-from driftline.cli.roles import STOP_WITHIN_S
+from driftline.cli.stopping import STOP_WITHIN_S
 from tests.compose.description import FILE, OURS, ROOT, described, interpolated, role_command
 from tests.unit.test_docs import complaint
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from driftline.broker.port import Record
-from driftline.cli.tables import status_lines
+from driftline.cli.screens.tables import status_lines
 from driftline.consumers.coordinator.decisions import _rejection
 from driftline.consumers.coordinator.evidence import Evidence
 from driftline.errors import IntegrityError

@@ -55,7 +55,7 @@ def test_settings_that_cannot_be_are_refused_together(home: House) -> None:
     assert sorted(one.partition(":")[0] for one in refused.value.problems) == ["mode", "staleness", "workers"]
     with pytest.raises(ConfigError, match="stalenes: there is no such setting; did you mean staleness"):
         home.optimizer(line(), stalenes=1)
-    with pytest.raises(ConfigError, match="nesterov: there is no such setting; there are mode, staleness, "):
+    with pytest.raises(ConfigError, match="nesterov: there is no such setting; there are workers, seed, "):
         home.optimizer(line(), nesterov=True)
     with pytest.raises(ConfigError, match="epochs: how many samples a script reads is not known here; give samples="):
         home.optimizer(line(), epochs=1)

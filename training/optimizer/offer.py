@@ -6,7 +6,7 @@ from torch import nn, optim
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.config.adopting import OPTIONS, adopted
+from driftline.config.freezing import FROZEN, adopted, freeze
 from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, UsageError
 from driftline.ledger.entering.remains import check_ledger_kept
@@ -59,7 +59,7 @@ class Offers:
         self.settings = _of_a_script(settings)
         self._model = model
         self._layout, self._rule = describe(model, optimizer, self.settings.partitions)
-        self._chosen = OPTIONS if settings.chosen is None else settings.chosen
+        self._chosen = FROZEN.keys() if settings.chosen is None else settings.chosen
         check_local(self._config())
 
     @property
@@ -96,7 +96,7 @@ class Offers:
         return Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
     def _config(self) -> RunConfig:
-        return self.settings.freeze(self._rule, samples=self.settings.samples, batch_size=self.settings.batch_size)
+        return freeze(self.settings, self._rule, samples=self.settings.samples, batch_size=self.settings.batch_size)
 
 
 def check_local(config: RunConfig) -> None:
@@ -123,7 +123,7 @@ def _of_a_script(settings: RunSettings) -> RunSettings:
             "driftline.Sampler, give steps, or let its loop say when to end"
         )
         raise ConfigError([problem])
-    chosen = OPTIONS if settings.chosen is None else settings.chosen
+    chosen = FROZEN.keys() if settings.chosen is None else settings.chosen
     return replace(
         settings,
         workers=settings.workers if "workers" in chosen else WORKERS,

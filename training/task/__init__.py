@@ -85,21 +85,6 @@ def read_batch(task: Task, dataset: Dataset, indices: Iterable[int]) -> Any:
     return task.collate([dataset[int(index)] for index in indices])
 
 
-def check_task(spec: str) -> None:
-    """Refuse a task that cannot be one, without importing anything of it.
-
-    Raises:
-        UsageError: there is no such built-in task or file, or the words say no place.
-    """
-    if not spec or spec.startswith(":") or spec.endswith(":"):
-        raise UsageError(f"task {spec!r}: write a built-in name ({', '.join(sorted(BUILT_IN))}) or file.py:Attribute")
-    if ":" not in spec and spec not in BUILT_IN:
-        load_task(spec)  # says what is wrong; only a built-in name or a place is ever imported
-    file, _, _ = spec.rpartition(":")
-    if file.endswith(".py"):
-        check_file(Path(file))
-
-
 def load_task(spec: str, settings: Mapping[str, str] | None = None) -> Task:
     """Find and build a task.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import nn
 
+from driftline.config.freezing import freeze, outer_rule
 from driftline.config.run_settings import TASK_SETS_NO_RATES, RunSettings
 from driftline.errors import ConfigError
 from driftline.ledger.follower import Model
@@ -66,8 +67,8 @@ class Computing:
         self._data: Dataset = task.data("train")
         layout, rule = describe(self._model, self._optimizer, settings.partitions)
         if self._local.steps > 1:
-            layout, rule = one_group(layout), settings.outer_rule()
-        config = settings.freeze(rule, samples=len(self._data), batch_size=task.batch_size)
+            layout, rule = one_group(layout), outer_rule(settings)
+        config = freeze(settings, rule, samples=len(self._data), batch_size=task.batch_size)
         self.offer = Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
     def gradient(self, model: Model, *, worker: str, start: int, clock: int, leased: Samples) -> Gradient | Skipped:

@@ -8,7 +8,7 @@ from functools import partial
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name
-from driftline.config.adopting import adopted_settings
+from driftline.config.freezing import adopted_settings
 from driftline.config.run_settings import RunSettings
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.reading import read_config

@@ -1,10 +1,14 @@
 """The command line: ``driftline COMMAND``.
 
-``driftline --help`` must answer at once and on a machine without torch, so this module knows its commands by name
-only and imports one when it is asked for.
+`commands` declares every command with its options; it is imported when one is asked for, and the implementation when
+it is called, because ``--help`` must answer at once and on a machine without torch. `screens` renders what commands
+print for people.
 
 Exit codes are a contract: 0 done, 1 failed, 2 wrong usage or configuration, 3 integrity violation, 130 interrupted.
-A command raises; what becomes of the exception is decided here and nowhere else.
+A command raises; this module alone turns exceptions into exit codes.
+
+May import every room below. No other room imports this one, and nothing here decides how a run goes: that is the
+business of ``launch``, ``runs``, ``observe``, ``replay`` and ``training``.
 """
 
 import difflib
@@ -21,23 +25,24 @@ from typing import NoReturn
 import click
 
 from driftline import __version__
+from driftline.cli.lazily import lazily
 from driftline.errors import DriftlineError, UsageError
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    # name: (module:attribute, one line for the overview)
-    "train": ("driftline.cli.train:train", "Train a task on this machine, from start to summary."),
-    "server": ("driftline.cli.server:server", "Serve parameters: apply what workers write."),
-    "worker": ("driftline.cli.worker:worker", "Compute gradients for a run."),
-    "evaluator": ("driftline.cli.evaluator:evaluator", "Measure a run on held-out data."),
-    "status": ("driftline.cli.status:status", "Show where a run stands."),
-    "top": ("driftline.cli.top:top", "Watch a run live."),
-    "show": ("driftline.cli.show:show", "Show a record, a version, or the difference of two, decoded."),
-    "verify": ("driftline.cli.verify:verify", "Prove a run: its log is intact, and gives the recorded bits."),
-    "chaos": ("driftline.cli.chaos:chaos", "Train while things go wrong on purpose, then prove the run."),
-    "doctor": ("driftline.cli.doctor:doctor", "Say what is wrong with a Kafka, and what its administrator must run."),
-    "config": ("driftline.cli.config:config", "Show every setting, and who said it."),
-    "runs": ("driftline.cli.runs:runs", "List, make, end and delete runs."),
-    "broker": ("driftline.cli.broker:broker", "Run a Kafka on this machine, without Docker or Java."),
+COMMANDS: Mapping[str, str] = {
+    # name: one line for the overview
+    "train": "Train a task on this machine, from start to summary.",
+    "server": "Serve parameters: apply what workers write.",
+    "worker": "Compute gradients for a run.",
+    "evaluator": "Measure a run on held-out data.",
+    "status": "Show where a run stands.",
+    "top": "Watch a run live.",
+    "show": "Show a record, a version, or the difference of two, decoded.",
+    "verify": "Prove a run: its log is intact, and gives the recorded bits.",
+    "chaos": "Train while faults happen on purpose, then prove the run.",
+    "doctor": "Examine a Kafka, and print what its administrator must run.",
+    "config": "Show every setting and its source.",
+    "runs": "List, make, end and delete runs.",
+    "broker": "Run a Kafka on this machine, without Docker or Java.",
 }
 
 EXTRA_OF_MODULE: Mapping[str, str] = {
@@ -63,10 +68,7 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{module}:{attribute} is a {type(command).__name__}, not a click command")
+        command: click.Command = getattr(import_module("driftline.cli.commands"), cmd_name)
         return command
 
     def resolve_command(
@@ -83,7 +85,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - ditto
         """Write the overview from the table, importing nothing."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command and give what it raises an exit code."""
@@ -141,16 +143,14 @@ def _stdout_is_gone() -> bool:
     default="text",
     envvar=LOG_FORMAT,
     show_envvar=True,
-    help="How log lines look: for people, or one JSON object a line.",
+    help="Write log lines for people, or as one JSON object a line.",
 )
 @click.version_option(__version__, prog_name="driftline", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context, verbose: int, log_format: str) -> None:
     """Train PyTorch models through Kafka: the log is the training run."""
-    from driftline.telemetry import configure_logging, forget_identity  # noqa: PLC0415 - `--help` needs none of it
-
-    forget_identity()
-    configure_logging(LEVELS[min(verbose, len(LEVELS) - 1)], log_format=log_format)
+    lazily("driftline.telemetry:forget_identity")()
+    lazily("driftline.telemetry:configure_logging")(LEVELS[min(verbose, len(LEVELS) - 1)], log_format=log_format)
     context.with_resource(_handed_on(LOG_FORMAT, log_format))
 
 

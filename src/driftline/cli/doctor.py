@@ -2,55 +2,30 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import click
 
-from driftline.cli.options import Words, connection_options, json_option, say, setting
-from driftline.config.keys import RUN_NAME, by_parameter
+from driftline.broker.topics import check_run_name
+from driftline.cli.screens.tables import say
+from driftline.config.keys import RUN_NAME, key
+from driftline.config.settings import Settings
 from driftline.errors import BrokerError
+from driftline.observe.doctor.administration import commands, heading, read_principals
+from driftline.observe.doctor.examine import examine
+from driftline.observe.doctor.findings import PROBLEM, findings
 
-PARTITIONS = by_parameter()["partitions"]
 
-
-@click.command(epilog="Example: driftline doctor my-run --bootstrap-servers kafka:9093 --principal worker=User:ada")
-@click.argument("run", required=False, envvar=RUN_NAME.variable)
-@click.option(
-    "--principal",
-    "principals",
-    multiple=True,
-    metavar="ROLE=PRINCIPAL",
-    show_default=False,
-    help="Who shall be server, worker, reader or owner, for the access rules that are printed; repeatable.",
-)
-@setting(PARTITIONS)
-@connection_options
-@json_option
-def doctor(principals: tuple[str, ...], *, as_json: bool, **_settings: object) -> None:  # fmt: skip
-    """Examine a Kafka: addresses, limits, clock, and for RUN its topics and this client's rights.
-
-    With RUN it prints what an administrator runs to make the topics and to let servers and workers in. Nothing is
-    changed; a topic that compares the clocks is made and deleted again, where that is allowed. The exit code is 1 if
-    there is a problem.
-    """
-    from driftline.broker.topics import check_run_name  # noqa: PLC0415 - keeps --help fast
-    from driftline.config.run import MAX_PARTITIONS  # noqa: PLC0415
-    from driftline.observe.doctor.administration import commands, heading, read_principals  # noqa: PLC0415 - keeps --help fast
-    from driftline.observe.doctor.findings import PROBLEM, findings  # noqa: PLC0415
-
-    words = Words()
-    run = words.choice.text(RUN_NAME) or ""
-    connection = words.connection()
-    partitions = words.problems.whole(PARTITIONS.option, words.text(PARTITIONS), 1, MAX_PARTITIONS)
-    words.problems.attempt(lambda: check_run_name(run) if run else "", "")
-    named = read_principals(principals, words.problems)
-    words.problems.check()
-
-    from driftline.observe.doctor.examine import examine  # noqa: PLC0415 - not needed to refuse
-
+def doctor(settings: Settings, *, principals: tuple[str, ...], home: Path, as_json: bool) -> None:
+    """Examine a Kafka, and for a run its topics and this client's rights."""
+    run = settings.choice.text(RUN_NAME) or ""
+    connection, partitions = settings.connection(home), settings.value(key("run.partitions"))
+    settings.problems.attempt(lambda: check_run_name(run) if run else "", "")
+    named = read_principals(principals, settings.problems)
+    settings.problems.check()
     with connection.readable(say) as kafka:
-        settings = connection.settings(kafka.bootstrap_servers)
-        facts = examine(settings, run, partitions, timeout_s=connection.timeout_s)
-        found = findings(facts)
+        clients = connection.settings(kafka.bootstrap_servers)
+        found = findings(examine(clients, run, partitions, timeout_s=connection.timeout_s))
         to_run = commands(run, partitions, named, kafka.bootstrap_servers) if run else []
     if as_json:
         click.echo(json.dumps({"findings": [dataclasses.asdict(one) for one in found], "commands": to_run}))

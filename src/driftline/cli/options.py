@@ -1,42 +1,27 @@
-"""Options that several commands share. Values stay text here; ``driftline.config`` reads and checks them together."""
+"""How commands are declared: options made from settings, listed by topic; implementations are imported late."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 from click.types import StringParamType
 
-from driftline.config.keys import (
-    BROKER_NODES,
-    CONFIG_VARIABLE,
-    DEFAULT_FILE,
-    KAFKA,
-    METRICS,
-    PATIENCE,
-    RUN,
-    RUN_NAME,
-    SCHEDULE,
-    SERVERS,
-    TASK_SETTINGS,
-    Key,
-    Kind,
-)
-from driftline.errors import UsageError
+from driftline.cli.lazily import lazily
+from driftline.config.keys import CONFIG_VARIABLE, DEFAULT_FILE, KEYS, PANELS, keys_in
+from driftline.schemas.run.setting import Key, Kind
 
 if TYPE_CHECKING:
-    from driftline.config.choosing import Choice
-    from driftline.config.connection import Connection
-    from driftline.config.run_settings import RunSettings
-    from driftline.telemetry.exporting import Address
+    from driftline.config.settings import Settings
+else:
+    Settings = lazily("driftline.config.settings:Settings")
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-DEFAULT_HOME = ".driftline"
-MAX_SERVERS = 1_000
-
-Decorator = Callable[[Command], Command]
+OTHER = PANELS[-1]
+DEFAULT_HOME = Path(".driftline")
+_PARAMETERS = frozenset(key.parameter for key in KEYS)
 
 
 class Pair(StringParamType):
@@ -46,157 +31,76 @@ class Pair(StringParamType):
     envvar_list_splitter = "\n"
 
 
-def _all(command: Command, *options: Decorator[Command]) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
+class Option(click.Option):
+    """An option that names its topic."""
+
+    def __init__(self, *names: Any, panel: str = OTHER, **more: Any) -> None:
+        super().__init__(list(names), **more)
+        self.panel = panel
 
 
-def setting(key: Key) -> Decorator[Any]:
-    """Make the option of a setting. What is typed is kept as text; who else may have said it is found out later."""
-    if key.kind is Kind.PAIRS:
-        return click.option(
-            key.option, key.parameter, type=Pair(), multiple=True, metavar=key.metavar, envvar=key.variable,
-            show_envvar=True, show_default=False, help=key.help,
-        )  # fmt: skip
-    return click.option(
-        key.option, key.parameter, default=key.default, metavar=key.metavar, envvar=key.variable, show_envvar=True,
-        show_default=key.default is not None, help=key.help,
-    )  # fmt: skip
+class Panels(click.Command):
+    """Lists options topic by topic."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section a topic."""
+        for panel in PANELS:
+            options = [one for one in self.get_params(ctx) if getattr(one, "panel", OTHER) == panel]
+            records = [record for one in options if (record := one.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl(records)
 
 
-def config_option(command: Command) -> Command:
-    """Add the option that names the file with the settings."""
-    return click.option(
-        "--config", metavar="FILE", envvar=CONFIG_VARIABLE, show_envvar=True,
-        help=f"TOML file with settings. Default: {DEFAULT_FILE} in the working directory, if it is there.",
-    )(command)  # fmt: skip
+class Command(Panels):
+    """A command that is declared here and implemented elsewhere.
 
-
-def connection_options(command: Command) -> Command:
-    """Add the options that say which Kafka to use, and where settings are written."""
-    return _all(command, *(setting(key) for key in KAFKA), config_option, home_option)
-
-
-def home_option(command: Command) -> Command:
-    """Add the option that says where state lies on this machine."""
-    return click.option(
-        "--home", type=click.Path(file_okay=False, path_type=Path), default=Path(DEFAULT_HOME), metavar="DIR",
-        envvar="DRIFTLINE_HOME", show_envvar=True, show_default=True,
-        help="Folder of this machine's broker and of the logs of runs.",
-    )(command)  # fmt: skip
-
-
-def json_option(command: Command) -> Command:
-    """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object (the last line).")(command)
-
-
-def run_options(command: Command) -> Command:
-    """Add the settings of a run that a person chooses."""
-    return _all(command, *(setting(key) for key in (*RUN, TASK_SETTINGS)))
-
-
-def run_name_option(command: Command) -> Command:
-    """Add ``--run``."""
-    named: Command = setting(RUN_NAME)(command)
-    return named
-
-
-class Words:
-    """What a command was told, by options, environment and file; read and checked piece by piece.
-
-    Attributes:
-        choice: the value of every setting as text.
-        problems: everything that is wrong; `check` raises it.
+    Its implementation is called with the settings that were given, if the command takes any, and with every other
+    option by name.
     """
 
-    def __init__(self) -> None:
-        from driftline.config.loading import find_file, load  # noqa: PLC0415 - keeps --help fast
-        from driftline.config.problems import Problems  # noqa: PLC0415 - ditto
+    def __init__(self, path: str, params: Iterable[click.Parameter], example: str, **more: Any) -> None:
+        callback = partial(_call, lazily(path))
+        super().__init__(params=list(params), epilog=f"Example: driftline {example}", callback=callback, **more)
 
-        typed = _typed(click.get_current_context())
-        self.file = find_file(typed.pop("config", None), os.environ)
-        self.problems: Problems = Problems()
-        self.choice: Choice = load(typed, os.environ, self.file, self.problems)
 
-    def text(self, key: Key) -> str:
-        """Return the value of a setting that has a default."""
-        return self.choice.text(key) or ""
+class Group(Panels, click.Group):
+    """Commands under one name; without any it does what ``path`` names."""
 
-    def name(self, key: Key, argument: str) -> str:
-        """Return a name without which the command has nothing to do; ``argument`` is how it is typed."""
-        text = self.choice.text(key)
-        if not text:
-            self.problems.add(f"{argument} is missing: give it, or set {key.variable}, or {key.path} in a file")
-        return text or ""
+    def __init__(self, path: str, params: Iterable[click.Parameter], example: str, **more: Any) -> None:
+        implementation = lazily(path) if path else None
 
-    def connection(self) -> "Connection":
-        """Read which Kafka to use."""
-        from driftline.config.connection import read_connection  # noqa: PLC0415 - keeps --help fast
+        def callback(**values: Any) -> None:
+            if implementation is not None and click.get_current_context().invoked_subcommand is None:
+                _call(implementation, **values)
 
-        return read_connection(self.choice, click.get_current_context().params["home"], self.problems)
+        super().__init__(
+            params=list(params),
+            epilog=f"Example: driftline {example}",
+            callback=callback,
+            invoke_without_command=bool(path),
+            **more,
+        )
 
-    def run(self, name: str) -> "RunSettings":
-        """Read the settings of a run."""
-        from driftline.config.run import RunWords  # noqa: PLC0415 - keeps --help fast
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write options, then commands."""
+        Panels.format_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
-        return RunWords.of(self.choice).read(name or "unnamed", self.problems)
 
-    def check_task(self, task: str) -> None:
-        """Refuse a task that cannot be one; nothing of it is imported."""
-        from driftline.training.task import check_task  # noqa: PLC0415 - keeps --help fast
+def _call(implementation: Callable[..., Any], **values: Any) -> Any:
+    """Call an implementation with the settings that were given, and with other options by name."""
+    others = {name: value for name, value in values.items() if name not in _PARAMETERS and name != "config"}
+    if "config" not in values:
+        return implementation(**others)
+    return implementation(settings_of(click.get_current_context()), **others)
 
-        self.problems.attempt(lambda: check_task(task) if task else None, None)
-        if self.text(SCHEDULE) == "script":
-            from driftline.config.run_settings import TASK_SETS_NO_RATES  # noqa: PLC0415 - ditto
 
-            self.problems.add(f"{SCHEDULE.option}: {TASK_SETS_NO_RATES}")
-
-    def task_settings(self) -> dict[str, str]:
-        """Read the settings of the task, as text."""
-        from driftline.config.pairs import read_pairs  # noqa: PLC0415 - keeps --help fast
-
-        return read_pairs(TASK_SETTINGS.option, self.choice.pairs(TASK_SETTINGS), self.problems)
-
-    def servers(self) -> int:
-        """Read how many servers ``train`` starts."""
-        zero = "zero servers apply nothing"
-        return self.problems.whole(SERVERS.option, self.text(SERVERS), 1, MAX_SERVERS, zero=zero)
-
-    def broker_nodes(self) -> int | None:
-        """Read how many nodes the broker of this home is to have."""
-        from driftline.broker.embedded.cluster import MAX_NODES, check_number  # noqa: PLC0415 - keeps --help fast
-
-        text = self.choice.text(BROKER_NODES)
-        if text is None:
-            return None
-        if self.choice.text(KAFKA[0]) is not None:
-            self.problems.add(
-                f"{BROKER_NODES.option}: that is for the broker of --home; remove it or {KAFKA[0].option}"
-            )
-        number = self.problems.whole(BROKER_NODES.option, text, 1, MAX_NODES)
-        try:
-            return check_number(number)
-        except UsageError as error:
-            self.problems.add(f"{BROKER_NODES.option}: {error}")
-            return None
-
-    def patience_s(self) -> float:
-        """Read how long a role waits for others."""
-        return self.problems.real(PATIENCE.option, self.text(PATIENCE), 0.001, 1e7)
-
-    def metrics(self) -> "Address | None":
-        """Read where figures are served; None if they are not asked for."""
-        from driftline.config.address import read_address  # noqa: PLC0415 - keeps --help fast
-
-        return read_address(METRICS.option, self.choice.text(METRICS), self.problems)
-
-    def first_metrics(self, count: int) -> "Address | None":
-        """Read where ``count`` processes serve figures, the first of them here; None if they are not asked for."""
-        from driftline.config.address import read_first_address  # noqa: PLC0415 - keeps --help fast
-
-        return read_first_address(METRICS.option, self.choice.text(METRICS), count, self.problems)
+def settings_of(context: click.Context) -> "Settings":
+    """Return the settings that a command line, the environment and a file give."""
+    typed = _typed(context)
+    given = {name: value for name, value in typed.items() if name in _PARAMETERS}
+    return Settings(given, os.environ, file=typed.get("config"))
 
 
 def _typed(context: click.Context) -> dict[str, Any]:
@@ -208,18 +112,74 @@ def _typed(context: click.Context) -> dict[str, Any]:
     return typed
 
 
-def connect() -> "Connection":
-    """Return the connection that a command was asked for; for commands without other settings.
+def command(
+    path: str, params: Iterable[click.Parameter], example: str, *, parent: click.Group | None = None, **more: Any
+) -> Callable[[Callable[[], None]], Command]:
+    """Make a command of a function that has nothing but its name and the text for ``--help``.
 
-    Raises:
-        ConfigError: lists everything that is wrong.
+    Args:
+        path: of the implementation, ``module:name``.
+        params: arguments and options.
+        example: words that follow ``driftline``.
+        parent: the group that it belongs to.
+        more: for click.
     """
-    words = Words()
-    connection = words.connection()
-    words.problems.check()
-    return connection
+
+    def decorate(function: Callable[[], None]) -> Command:
+        made = Command(path, params, example, **({"name": function.__name__, "help": function.__doc__} | more))
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return decorate
 
 
-def say(line: str) -> None:
-    """Tell the person at the terminal something that is no result."""
-    click.echo(line, err=True)
+def group(path: str, params: Iterable[click.Parameter], example: str) -> Callable[[Callable[[], None]], Group]:
+    """Make a group of commands; see `command`."""
+    return lambda function: Group(path, params, example, name=function.__name__, help=function.__doc__)
+
+
+def argument(key: Key, **more: Any) -> click.Argument:
+    """Return an argument for a setting; without it, its variable or the file counts."""
+    usual: dict[str, Any] = {"required": False, "envvar": key.variable}
+    return click.Argument([key.parameter], **(usual | more))
+
+
+def setting(key: Key) -> Option:
+    """Return the option of a setting. What is typed stays text; other sources are found out later."""
+    pairs = {"type": Pair(), "multiple": True} if key.kind is Kind.PAIRS else {"default": key.default}
+    return Option(
+        key.option or f"--{key.parameter}",
+        key.parameter,
+        panel=key.setting.panel,
+        metavar=key.setting.metavar,
+        envvar=key.variable,
+        show_envvar=True,
+        show_default=key.setting.inferred or key.default is not None,
+        help=key.setting.help,
+        **pairs,
+    )
+
+
+def settings(*sections: str, without: Iterable[Key] = ()) -> list[click.Parameter]:
+    """Return the options of all settings in these sections of the file."""
+    return [setting(key) for key in keys_in(*sections) if key not in without]
+
+
+def flag(*names: str, text: str, **more: Any) -> Option:
+    """Return an option without a value."""
+    return Option(*names, is_flag=True, help=text, **more)
+
+
+CONFIG = Option(
+    "--config", metavar="FILE", envvar=CONFIG_VARIABLE, show_envvar=True, help="Read settings from this TOML file.",
+    show_default=f"{DEFAULT_FILE} in the working directory, if it is there",
+)  # fmt: skip
+HOME = Option(
+    "--home", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_HOME, metavar="DIR",
+    envvar="DRIFTLINE_HOME", show_envvar=True, show_default=True,
+    help="Keep this machine's broker and the logs of runs in this folder.",
+)  # fmt: skip
+JSON = flag("--json", "as_json", text="Print one JSON object (the last line).")
+CONNECTION = [*settings("kafka"), CONFIG, HOME]
+"""Options of every command that uses a Kafka."""

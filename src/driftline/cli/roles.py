@@ -1,109 +1,126 @@
-"""What the roles share: they run in the foreground, stop cleanly when asked to, and end with the right code."""
+"""``driftline server``, ``worker`` and ``evaluator``: one member of a run, in the foreground."""
 
 import logging
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from driftline.cli.options import setting
-from driftline.config.keys import METRICS, PATIENCE
-from driftline.errors import DriftlineError
+from driftline.cli.lazily import lazily
+from driftline.cli.stopping import Stopping, stoppable
+from driftline.config.keys import RUN_NAME
+from driftline.config.members import check_member_name, own_name
+from driftline.config.sections import RoleSection, TaskSection
+from driftline.config.settings import Settings
+from driftline.consumers.server.serving import serve, wait_for_run
+from driftline.producers.incarnations import read_mark
+from driftline.runtime.outcome import check_finish
+from driftline.telemetry import identify
+from driftline.telemetry.exporting import exporting
+from driftline.telemetry.metrics import WatchMetrics
+from driftline.training.task import load_task
+from driftline.training.task.chosen import read_measured_task, read_task
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-log = logging.getLogger(__name__)
-
-INTERRUPTED = 130
-STOP_WITHIN_S = 8.0
-"""After so long a role that was asked to stop is ended, whatever it waits for."""
-
-
-def role_options(command: Command) -> Command:
-    """Add the options of a single role."""
-    patience, metrics = setting(PATIENCE), setting(METRICS)
-    tied = click.option(
-        "--stop-with-stdin", is_flag=True, help="Stop when standard input ends, that is, with whoever started this."
-    )
-    decorated: Command = patience(metrics(tied(command)))
-    return decorated
-
-
-@dataclass(slots=True)
-class Stopping:
-    """How a role is asked to stop: by signal, or by the end of standard input."""
-
-    event: threading.Event = field(default_factory=threading.Event)
-    interrupted: bool = False
-    is_member: bool = False
-
-    def begin(self) -> threading.Event:
-        """Say that from now on there is something to stop cleanly; return the event that asks for it."""
-        self.is_member = True
-        return self.event
-
-    def ask(self) -> None:
-        """Ask for a clean stop, and see to it that there is an end."""
-        if not self.is_member:
-            os.write(2, b"driftline: stopped before it began\n")
-            os._exit(INTERRUPTED if self.interrupted else 0)
-        if not self.event.is_set():
-            self.event.set()
-            timer = threading.Timer(STOP_WITHIN_S, self._give_up)
-            timer.daemon = True
-            timer.start()
-
-    def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Take SIGINT or SIGTERM; the second one ends the process at once."""
-        if self.event.is_set() and self.interrupted:
-            os._exit(INTERRUPTED)
-        self.interrupted = self.interrupted or number == signal.SIGINT
-        self.ask()
-
-    def watch_stdin(self) -> None:
-        """Ask for a stop when standard input ends."""
-        while os.read(sys.stdin.fileno(), 4096):
-            pass
-        self.ask()
-
-    def _give_up(self) -> None:
-        os.write(2, f"driftline: not stopped after {STOP_WITHIN_S:.0f} s, ending at once\n".encode())
-        os._exit(INTERRUPTED if self.interrupted else 1)
+if TYPE_CHECKING:
+    from driftline.training.task.evaluating import evaluate_run
+    from driftline.training.task.worker import work
+else:  # they import torch, which takes seconds: settings that are wrong are refused before
+    evaluate_run = lazily("driftline.training.task.evaluating:evaluate_run")
+    work = lazily("driftline.training.task.worker:work")
 
 
-@contextmanager
-def stoppable(who: str, *, with_stdin: bool) -> Iterator[Stopping]:
-    """Give a role what tells it to stop; at the end, Ctrl-C becomes exit code 130, whatever goes wrong on the way out.
+class Member:
+    """What every role is given, checked.
 
-    SIGTERM, a service manager's way to stop us, ends with 0 when the role stopped as it should.
+    Args:
+        settings: as given; the caller checks their problems.
+        role: ``server``, ``worker`` or ``evaluator``.
+        run: name of the run.
+        name: of the member; None for one of its own.
+        home: folder of this machine's broker.
     """
-    show_log()
-    log.info("%s starts (process %d)", who, os.getpid())
-    stopping = Stopping()
-    before = {number: signal.signal(number, stopping.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    if with_stdin:
-        threading.Thread(target=stopping.watch_stdin, name="watch stdin", daemon=True).start()
-    try:
-        yield stopping
-    except DriftlineError as error:
-        if not stopping.interrupted:
-            raise
-        log.warning("while stopping: %s", error)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if stopping.interrupted:
-        raise KeyboardInterrupt
+
+    def __init__(self, settings: Settings, role: str, run: str, name: str | None, home: Path) -> None:
+        self.run, self.role = run, role
+        self.connection = settings.connection(home)
+        self.patience_s = settings.section(RoleSection).patience
+        self.name = settings.problems.attempt(
+            lambda: check_member_name(own_name(role) if name is None else name, role), ""
+        )
+        self._metrics = settings.metrics()
+
+    @contextmanager
+    def at_work(self, *, stop_with_stdin: bool) -> Iterator[tuple[Stopping, WatchMetrics]]:
+        """Let the member log, stop cleanly, and serve its metrics."""
+        identify(run=self.run, role=self.role, member=self.name)
+        logger = logging.getLogger("driftline")
+        logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
+        with (
+            stoppable(f"{self.role} {self.name} of run {self.run}", with_stdin=stop_with_stdin) as stopping,
+            exporting(self._metrics, run=self.run, role=self.role, member=self.name) as watch,
+        ):
+            yield stopping, watch
 
 
-def show_log() -> None:
-    """Let a role in the foreground say what it does and whom it waits for."""
-    logger = logging.getLogger("driftline")
-    logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
+def server(settings: Settings, *, name: str | None, home: Path, stop_with_stdin: bool) -> None:
+    """Serve a run until it ends."""
+    member = Member(settings, "server", settings.run_name("RUN"), name, home)
+    settings.problems.check()
+    with member.at_work(stop_with_stdin=stop_with_stdin) as (stopping, watch), member.connection.running() as kafka:
+        finish = serve(
+            kafka.broker, member.run, member.name, stop=stopping.begin(), patience_s=member.patience_s, watch=watch
+        )
+        check_finish(finish)
+    click.echo(f"server {member.name}: {finish.reason}")
+
+
+def worker(settings: Settings, *, name: str | None, mark: str, home: Path, stop_with_stdin: bool) -> None:
+    """Compute gradients for a run until it ends."""
+    task, run = read_task(settings), settings.name(RUN_NAME, "--run")
+    member = Member(settings, "worker", run, name, home)
+    wanted, pairs = settings.run(run or "unnamed"), settings.section(TaskSection).settings
+    own_mark = settings.problems.attempt(lambda: read_mark(mark), b"")
+    settings.problems.check()
+    member.connection.check_known()
+    with member.at_work(stop_with_stdin=stop_with_stdin) as (stopping, watch):
+        found = load_task(task, pairs)
+        with member.connection.running() as kafka:
+            finish = work(
+                kafka.broker,
+                wanted,
+                member.name,
+                found,
+                stop=stopping.begin(),
+                patience_s=member.patience_s,
+                mark=own_mark,
+                watch=watch,
+            )
+            check_finish(finish)
+    click.echo(f"worker {member.name}: {finish.reason}")
+
+
+def evaluator(settings: Settings, *, name: str | None, home: Path, stop_with_stdin: bool) -> None:
+    """Measure versions of a run until it ends."""
+    task = read_measured_task(settings)
+    member = Member(settings, "evaluator", settings.run_name("--run"), name, home)
+    pairs = settings.section(TaskSection).settings
+    settings.problems.check()
+    member.connection.check_known()
+    with member.at_work(stop_with_stdin=stop_with_stdin) as (stopping, watch):
+        found = load_task(task, pairs)
+        with member.connection.running() as kafka:
+            stop = stopping.begin()
+            if not wait_for_run(kafka.broker, member.run, stop=stop, patience_s=member.patience_s):
+                return
+            finish, state = evaluate_run(
+                kafka.broker, member.run, member.name, lambda: found, stop=stop, watch_metrics=watch
+            )
+            check_finish(finish)
+    measured = max(state.evaluations, default=None)
+    metrics = {} if measured is None else state.evaluations[measured].metrics
+    values = ", ".join(f"{metric} {value:.4f}" for metric, value in metrics.items())
+    click.echo(
+        f"evaluator {member.name}: {finish.reason}; {values or 'nothing was measured'} (version {measured or 0})"
+    )

@@ -1,4 +1,4 @@
-"""Where figures are served: HOST:PORT, or a port alone, which only this machine reaches."""
+"""Where metrics are served: HOST:PORT, or a port alone, which only this machine reaches."""
 
 from driftline.config.problems import Problems
 from driftline.telemetry.exporting import Address

@@ -1,6 +1,6 @@
-"""Which value a setting has, and who said so: option, environment, file, default, in this order of precedence.
+"""Which value a setting has, and its source: option, environment, file, default, in this order of precedence.
 
-Values stay text here, as somebody typed them; what they mean is read and checked elsewhere, all together.
+Values stay text here, as they were typed; they are read and checked elsewhere, all together.
 """
 
 import difflib
@@ -8,90 +8,101 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from driftline.config.keys import ENVIRONMENT_PREFIX, KEYS, Key, Kind
+from driftline.config.keys import KEYS, SCRIPT_ONLY
 from driftline.config.problems import Problems
+from driftline.schemas.run.setting import ENVIRONMENT_PREFIX, Key, Kind
 
 DEFAULT = "default"
 _ALIKE = 0.8
-"""How near a variable's name must be to a setting's to be taken for a misspelling; others are somebody else's."""
+"""How near a variable's name must be to a setting's to count as misspelt; others belong to other programs."""
 
 NO_SETTINGS = frozenset({"DRIFTLINE_WORKER"})
 """Variables that look like misspelt settings and are none: that one is the name of a script's worker."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A value as text, and where it was said: an option, a variable, or a line of a file."""
+class Given:
+    """A value as text, and its source: an option, a keyword argument, a variable, or a line of a file."""
 
     text: str
-    place: str
+    source: str
 
 
-FileValues = Mapping[str, Sequence[Said]]
-"""Parameter → what a file says: one value, or for pairs one ``name=value`` each."""
+FileValues = Mapping[str, Sequence[Given]]
+"""Keyword argument → what a file says: one value, or for pairs one ``name=value`` each."""
 
 NO_FILE: FileValues = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The settings of one command; ``said`` has what is not a default."""
+    """The settings of one command or call.
 
-    said: Mapping[str, tuple[Said, ...]]
+    Attributes:
+        given: keyword argument → values that are not the default.
+        in_python: whether arguments are called as Python does, not as options.
+    """
+
+    given: Mapping[str, tuple[Given, ...]]
+    in_python: bool = False
 
     def text(self, key: Key) -> str | None:
         """Return the value that counts."""
-        found = self.said.get(key.parameter)
+        found = self.given.get(key.parameter)
         return found[0].text if found else key.default
 
-    def pairs(self, key: Key) -> tuple[str, ...]:
+    def pairs(self, key: Key) -> tuple[Given, ...]:
         """Return every ``name=value`` that counts."""
-        return tuple(one.text for one in self.said.get(key.parameter, ()))
+        return self.given.get(key.parameter, ())
 
-    def place(self, key: Key) -> str:
-        """Return where the value that counts was said."""
-        found = self.said.get(key.parameter)
-        return found[0].place if found else DEFAULT
+    def source(self, key: Key) -> str:
+        """Return where the value that counts was given."""
+        found = self.given.get(key.parameter)
+        return found[0].source if found else DEFAULT
 
-    def is_said(self, key: Key) -> bool:
-        """Whether somebody chose the value."""
-        return key.parameter in self.said
+    def name(self, key: Key) -> str:
+        """Return how a problem with the value begins: its source, or how the setting would be given here."""
+        return self.source(key) if self.is_given(key) else name_of(key, in_python=self.in_python)
 
-    def name_places(self, problems: Problems) -> None:
-        """Let problems that begin with an option begin with the place where its value was said instead."""
-        for key in KEYS:
-            for one in self.said.get(key.parameter, ()):
-                if key.kind is Kind.PAIRS:
-                    name = one.text.partition("=")[0].strip()
-                    problems.places |= {f"{key.option} {name}": f"{one.place} {name}", f"Kafka property {name}": (
-                        f"{one.place}: Kafka property {name}"
-                    )}  # fmt: skip
-                elif key.option and one.place != key.option:
-                    problems.places[key.option] = one.place
+    def is_given(self, key: Key) -> bool:
+        """Whether the value is not the default."""
+        return key.parameter in self.given
+
+
+def name_of(key: Key, *, in_python: bool) -> str:
+    """Return how a setting is called on the command line, or in Python."""
+    return key.parameter if in_python else key.option or key.setting.metavar
 
 
 def choose(
-    options: Mapping[str, str | Sequence[str]],
+    arguments: Mapping[str, str | Sequence[str]],
     environment: Mapping[str, str],
     file: FileValues = NO_FILE,
     *,
-    keys: Iterable[Key] = KEYS,
+    in_python: bool = False,
 ) -> Choice:
-    """Choose the value of every key.
+    """Choose the value of every setting.
 
     Args:
-        options: parameter → what was given on the command line; pairs are sequences.
-        environment: every variable; an empty one says nothing.
+        arguments: keyword argument → what was given on the command line or in Python; pairs are sequences.
+        environment: every variable; an empty one gives nothing.
         file: what `read_file` found.
-        keys: of the settings that matter.
+        in_python: whether arguments came from Python.
     """
-    said: dict[str, tuple[Said, ...]] = {}
-    for key in keys:
-        sources = (_from_options(key, options), _from_environment(key, environment), tuple(file.get(key.parameter, ())))
+    given: dict[str, tuple[Given, ...]] = {}
+    for key in (*KEYS, *SCRIPT_ONLY):
+        value = arguments.get(key.parameter, ())
+        typed = (value,) if isinstance(value, str) else tuple(value)
+        name = name_of(key, in_python=in_python)
+        sources = (
+            tuple(Given(one, name) for one in typed),
+            _from_environment(key, environment),
+            tuple(file.get(key.parameter, ())),
+        )
         found = _merged(sources) if key.kind is Kind.PAIRS else next((one for one in sources if one), ())
         if found:
-            said[key.parameter] = found
-    return Choice(said)
+            given[key.parameter] = found
+    return Choice(given, in_python)
 
 
 def misspelt_variables(environment: Mapping[str, str], problems: Problems) -> None:
@@ -106,25 +117,15 @@ def misspelt_variables(environment: Mapping[str, str], problems: Problems) -> No
             problems.add(f"{variable}: there is no such setting; did you mean {ENVIRONMENT_PREFIX}{near[0]}?")
 
 
-def _from_options(key: Key, options: Mapping[str, str | Sequence[str]]) -> tuple[Said, ...]:
-    given = options.get(key.parameter)
-    if given is None:
-        return ()
-    place = key.option or key.metavar
-    return tuple(Said(one, place) for one in ((given,) if isinstance(given, str) else given))
+def _from_environment(key: Key, environment: Mapping[str, str]) -> tuple[Given, ...]:
+    text = "" if key.setting.script else environment.get(key.variable, "")
+    values = [line for line in text.split("\n") if line.strip()] if key.kind is Kind.PAIRS else [text] * bool(text)
+    return tuple(Given(one, key.variable) for one in values)
 
 
-def _from_environment(key: Key, environment: Mapping[str, str]) -> tuple[Said, ...]:
-    text = environment.get(key.variable, "")
-    if not text:
-        return ()
-    values = [line for line in text.split("\n") if line.strip()] if key.kind is Kind.PAIRS else [text]
-    return tuple(Said(one, key.variable) for one in values)
-
-
-def _merged(sources: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
-    """Let each name keep what the first source says of it; a name that one source says twice is left to be refused."""
-    merged: list[Said] = []
+def _merged(sources: Iterable[tuple[Given, ...]]) -> tuple[Given, ...]:
+    """Let each name keep what the first source says of it; a name that one source gives twice is refused later."""
+    merged: list[Given] = []
     names: set[str] = set()
     for source in sources:
         merged += [one for one in source if _name(one) not in names]
@@ -132,5 +133,5 @@ def _merged(sources: Iterable[tuple[Said, ...]]) -> tuple[Said, ...]:
     return tuple(merged)
 
 
-def _name(pair: Said) -> str:
+def _name(pair: Given) -> str:
     return pair.text.partition("=")[0].strip()

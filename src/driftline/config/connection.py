@@ -1,6 +1,7 @@
 """Which Kafka to use: the one at the given addresses, or the one of ``$DRIFTLINE_HOME``."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.hints import unsafe
-from driftline.broker.kafka.settings import GROUP_PROTOCOLS
-from driftline.config.choosing import Choice
-from driftline.config.keys import KAFKA
-from driftline.config.pairs import read_pairs
+from driftline.config.choosing import Choice, name_of
+from driftline.config.keys import key
 from driftline.config.problems import Problems
-from driftline.errors import BrokerUnreachable, UsageError
+from driftline.config.sections import KafkaSection
+from driftline.errors import BrokerUnreachable, ConfigError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_S = 10.0
+PROPERTIES = key("kafka.properties")
 _ANY_ADDRESS = "127.0.0.1:9"
 """Stands for the address of a broker that is still to be started, while the other settings are checked."""
 
@@ -52,7 +52,7 @@ class Connection:
     home: Path
     bootstrap_servers: str | None = None
     properties: Mapping[str, str] | None = None
-    timeout_s: float = CONNECT_TIMEOUT_S
+    timeout_s: float = 10.0
     nodes: int | None = None
     group_protocol: str = "auto"
 
@@ -179,14 +179,28 @@ def _quiet(_line: str) -> None:
     """Say nothing."""
 
 
-def read_connection(choice: Choice, home: Path, problems: Problems) -> Connection:
-    """Return the connection that was asked for, checked as far as possible without connecting."""
-    addresses, timeout, pairs, protocol = KAFKA
-    bootstrap_servers = choice.text(addresses)
-    properties = read_pairs(pairs.option, choice.pairs(pairs), problems)
-    timeout_s = problems.real(timeout.option, choice.text(timeout) or "", 0.001, 3600.0)
-    chosen = problems.known(protocol.option, choice.text(protocol) or "", GROUP_PROTOCOLS)
-    connection = Connection(home, bootstrap_servers, properties, timeout_s, group_protocol=chosen)
-    address = _ANY_ADDRESS if bootstrap_servers is None else bootstrap_servers
-    problems.attempt(lambda: connection.settings(address), KafkaSettings(_ANY_ADDRESS))
+def read_connection(section: KafkaSection, choice: Choice, home: Path, problems: Problems) -> Connection:
+    """Return the connection that a section asks for, checked as far as possible without connecting."""
+    connection = Connection(
+        home,
+        section.bootstrap_servers,
+        section.properties,
+        section.connect_timeout,
+        group_protocol=section.group_protocol,
+    )
+    try:
+        connection.settings(_ANY_ADDRESS if section.bootstrap_servers is None else section.bootstrap_servers)
+    except ConfigError as error:
+        for problem in error.problems:
+            problems.add(f"{_source(problem, choice)}{problem}")
     return connection
+
+
+def _source(problem: str, choice: Choice) -> str:
+    """Return the source of the property that a problem is about, if that is not an argument."""
+    argument = name_of(PROPERTIES, in_python=choice.in_python)
+    for one in choice.pairs(PROPERTIES):
+        name = re.escape(one.text.partition("=")[0].strip())
+        if one.source != argument and re.match(rf"Kafka property {name}(?![\w.-])", problem):
+            return f"{one.source}: "
+    return ""

@@ -6,10 +6,11 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from driftline.config.choosing import FileValues, Said
-from driftline.config.keys import KEYS, SECTIONS, Key, Kind
-from driftline.config.problems import Problems
+from driftline.config.choosing import FileValues, Given
+from driftline.config.keys import KEYS, SECTIONS
+from driftline.config.problems import Problems, hint
 from driftline.config.toml_habits import habits
+from driftline.schemas.run.setting import Key, Kind
 
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _ENTRY = re.compile(r"""\s*([A-Za-z0-9_."'-]+(?:\s*\.\s*[A-Za-z0-9_."'-]+)*)\s*=""")
@@ -18,7 +19,7 @@ _STOPPED = re.compile(r"at line (\d+)")
 
 
 def read_file(path: str, text: str, problems: Problems) -> FileValues:
-    """Return what a file says, by the parameter of each key; what is wrong goes into ``problems``.
+    """Return the values of a file, by keyword argument; what is wrong goes into ``problems``.
 
     Args:
         path: as it shall be named in messages.
@@ -29,8 +30,8 @@ def read_file(path: str, text: str, problems: Problems) -> FileValues:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = dict(habits(text))
-        for line, said in found.items():
-            problems.add(f"{path}:{line}: {said}")
+        for line, advice in found.items():
+            problems.add(f"{path}:{line}: {advice}")
         stopped = _STOPPED.search(str(error))
         number = int(stopped[1]) if stopped else len(text.splitlines())
         if number not in found:
@@ -46,7 +47,7 @@ class _Reading:
         self._path, self._lines, self._problems = path, lines, problems
 
     def read(self, data: Mapping[str, Any]) -> FileValues:
-        values: dict[str, tuple[Said, ...]] = {}
+        values: dict[str, tuple[Given, ...]] = {}
         for section, table in data.items():
             if section not in SECTIONS:
                 self._add(section, f"{section}: {_no_section(section, is_table=isinstance(table, dict))}")
@@ -56,7 +57,7 @@ class _Reading:
                 values |= self._section(section, table)
         return values
 
-    def _section(self, section: str, table: Mapping[str, Any]) -> dict[str, tuple[Said, ...]]:
+    def _section(self, section: str, table: Mapping[str, Any]) -> dict[str, tuple[Given, ...]]:
         known = {key.name: key for key in KEYS if key.section == section}
         values = {}
         for name, value in table.items():
@@ -64,33 +65,33 @@ class _Reading:
                 self._add(f"{section}.{name}", f"{section}.{name}: there is no such setting{_hint(section, name)}")
                 continue
             key = known[name]
-            said = self._pairs(key, value) if key.kind is Kind.PAIRS else self._one(key, value)
-            if said:
-                values[key.parameter] = said
+            given = self._pairs(key, value) if key.kind is Kind.PAIRS else self._one(key, value)
+            if given:
+                values[key.parameter] = given
         return values
 
-    def _one(self, key: Key, value: object) -> tuple[Said, ...]:
+    def _one(self, key: Key, value: object) -> tuple[Given, ...]:
         if key.kind is Kind.ADDRESSES and isinstance(value, list) and all(isinstance(one, str) for one in value):
             value = ",".join(value)
         problem = _type_problem(key.kind, value)
         if problem:
             self._add(key.path, f"{key.path}: {problem}")
             return ()
-        return (Said(str(value), f"{self._where(key.path)}: {key.path}"),)
+        return (Given(str(value), f"{self._where(key.path)}: {key.path}"),)
 
-    def _pairs(self, key: Key, value: object) -> tuple[Said, ...]:
+    def _pairs(self, key: Key, value: object) -> tuple[Given, ...]:
         if not isinstance(value, dict):
             self._add(key.path, f"{key.path}: {_shown(value)} is no table; write [{key.path}] and one name a line")
             return ()
-        said = []
+        given = []
         for name, one in _leaves("", value):
             path = f"{key.path}.{name}"
             if isinstance(one, bool | int | float | str):
                 text = str(one).lower() if isinstance(one, bool) else str(one)
-                said.append(Said(f"{name}={text}", f"{self._where(path)}: {key.path}"))
+                given.append(Given(f"{name}={text}", f"{self._where(path)}: {key.path}"))
             else:
                 self._add(path, f"{path}: {_shown(one)} is neither text nor a number; write it in quotes")
-        return tuple(said)
+        return tuple(given)
 
     def _where(self, path: str) -> str:
         line = self._lines.get(path)
@@ -153,17 +154,13 @@ def _leaves(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, object
 
 
 def _no_section(name: str, *, is_table: bool) -> str:
-    near = difflib.get_close_matches(name, SECTIONS, n=1)
     if is_table:
-        return f"there is no such section; {_either(near, SECTIONS)}"
+        near = difflib.get_close_matches(name, SECTIONS, n=1)
+        return f"there is no such section; {f'did you mean [{near[0]}]?' if near else hint(name, SECTIONS)}"
     homes = [key.section for key in KEYS if key.name == name]
     if homes:
         return f"belongs into a section: write it under {' or '.join(f'[{home}]' for home in homes)}"
     return f"there is no such setting; settings stand in the sections {', '.join(SECTIONS)}"
-
-
-def _either(near: list[str], known: Mapping[str, str]) -> str:
-    return f"did you mean [{near[0]}]?" if near else f"there are {', '.join(known)}"
 
 
 def _hint(section: str, name: str) -> str:

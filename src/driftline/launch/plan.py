@@ -1,12 +1,12 @@
 """Which processes a run on one machine has, their command lines, and the folder of their logs."""
 
-import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from driftline.broker.embedded.files import FileLock
+from driftline.config.keys import RUN, RUN_NAME
 from driftline.config.run_settings import RunSettings
 from driftline.errors import UsageError
 from driftline.telemetry.exporting import Address, address_text
@@ -51,25 +51,15 @@ class Plan:
 
     def worker_command(self, name: str, mark: bytes = b"") -> list[str]:
         """Return the command line of one worker, with ``mark`` as the first bytes of its incarnations."""
-        settings = self.settings
-        length = ("--epochs", settings.epochs) if settings.steps is None else ("--steps", settings.steps)
-        options = {
-            "--run": settings.run,
-            "--name": name,
-            "--workers": settings.workers,
-            length[0]: length[1],
-            **_bound_options(settings),
-            "--seed": settings.seed,
-            "--partitions": settings.partitions,
-            "--snapshot-every": settings.snapshot_every,
-            "--retain": settings.retain,
-            "--gone-after": settings.gone_after_ticks,
-        }
-        words = [word for option, value in options.items() for word in (option, str(value))]
+        values = {key: key.of(self.settings) for key in (RUN_NAME, *RUN)}
+        given = {key.option: value for key, value in values.items() if value or not (value is None or key.setting.zero)}
+        words = [word for option, value in given.items() for word in (option, str(value))]
         pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
         marked = ["--mark", mark.hex()] if mark else []
         words = [
             *self._driftline("worker"),
+            "--name",
+            name,
             *words,
             *pairs,
             *self._metrics_options(name),
@@ -102,25 +92,6 @@ class Plan:
 
     def _common_options(self) -> list[str]:
         return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
-
-
-ALWAYS_GIVEN = ("mode", "staleness", "buffer", "weighting")
-"""Bounds whose default on the command line depends on other bounds."""
-
-
-def _bound_options(settings: RunSettings) -> dict[str, object]:
-    """Return the options of drift bounds, rates and local work that differ from their defaults."""
-    names = {"max_age_s": "max_age", "final": "final_rate", "steps": "local_steps"}
-    names |= {"clock_s": "clock", "set_by": "schedule"}
-    chosen = {
-        names.get(field.name, field.name): getattr(section, field.name)
-        for section in (settings.consistency, settings.schedule, settings.local)
-        for field in dataclasses.fields(section)
-        if field.name in ALWAYS_GIVEN or getattr(section, field.name) != field.default
-    }
-    if settings.local.steps > 1:
-        chosen |= {"outer_lr": settings.outer_lr, "outer_momentum": settings.outer_momentum}
-    return {f"--{name.replace('_', '-')}": value for name, value in chosen.items()}
 
 
 def run_folder(home: Path, run: str) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Broker
 from driftline.broker.topics import run_topics
-from driftline.config.loading import load_run_settings
+from driftline.config.settings import load_run_settings
 from driftline.consumers.server.server import Server
 from driftline.consumers.server.serving import SERVER_GROUPS
 from driftline.errors import WaitTimeout

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from driftline.cli.options import Words
-from driftline.cli.server import server
-from driftline.cli.worker import worker
+from driftline.cli.commands import server, worker
+from driftline.cli.options import settings_of
+from driftline.config.keys import RUN
 from driftline.config.run_settings import RunSettings
 from driftline.launch.plan import Plan
 from driftline.schemas.run.consistency import Consistency
@@ -25,17 +25,15 @@ def test_the_command_lines_hold_every_setting_and_no_property() -> None:
         logs=Path(),
     )
     words = " ".join(plan.worker_command("worker-1")[1:])
-    assert words == (
-        "-m driftline worker --run r --name worker-1 --workers 2 --epochs 5 --mode sync --staleness 0 "
-        "--buffer 0 --weighting none --seed 7 --partitions 8 --snapshot-every 100 --retain all "
-        "--gone-after 12 --set channels=4 --bootstrap-servers h:1 --stop-with-stdin -- digits"
-    )
+    assert words.startswith("-m driftline worker --name worker-1 --run r --workers 2 --seed 7 --partitions 8 ")
+    assert words.endswith(" --set channels=4 --bootstrap-servers h:1 --stop-with-stdin -- digits")
+    assert {key.option for key in RUN if f" {key.option} " not in words} == {"--steps"}
     assert plan.server_command("server-1")[2:] == [
         *("driftline", "server", "r", "--name", "server-1", "--bootstrap-servers", "h:1", "--stop-with-stdin")
     ]
 
 
-def test_every_process_serves_figures_at_a_port_of_its_own() -> None:
+def test_every_process_serves_metrics_at_a_port_of_its_own() -> None:
     """They count up from the one that was asked for: servers, workers, and the evaluator of the command itself."""
     plan = Plan(
         task="digits",
@@ -49,11 +47,11 @@ def test_every_process_serves_figures_at_a_port_of_its_own() -> None:
     names = ("server-1", "server-2", "worker-1", "worker-2", "evaluator-r")
     assert plan.addresses() == {name: ("::1", 9464 + place) for place, name in enumerate(names)}
     for name in plan.servers:
-        with server.make_context("server", plan.server_command(name)[4:]) as context, context.scope():
-            assert Words().metrics() == plan.addresses()[name]
+        with server.make_context("server", plan.server_command(name)[4:]) as context:
+            assert settings_of(context).metrics() == plan.addresses()[name]
     for name in plan.workers:
-        with worker.make_context("worker", plan.worker_command(name)[4:]) as context, context.scope():
-            assert Words().metrics() == plan.addresses()[name]
+        with worker.make_context("worker", plan.worker_command(name)[4:]) as context:
+            assert settings_of(context).metrics() == plan.addresses()[name]
 
 
 def test_the_command_line_of_a_worker_reads_back_as_the_same_settings() -> None:
@@ -71,5 +69,5 @@ def test_the_command_line_of_a_worker_reads_back_as_the_same_settings() -> None:
             local=LocalWork(clip_norm=1.0, steps=4, clock_s=0.25),
         )
         plan = Plan(task="digits", settings=settings, servers=(), workers=("w",), bootstrap_servers="h:1", logs=Path())
-        with worker.make_context("worker", plan.worker_command("w")[4:]) as context, context.scope():
-            assert Words().run("r") == settings
+        with worker.make_context("worker", plan.worker_command("w")[4:]) as context:
+            assert settings_of(context).run("r") == settings

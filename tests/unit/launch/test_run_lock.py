@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from driftline.broker.memory import MemoryBroker
-from driftline.cli.progress import ProgressLine
-from driftline.cli.train import Request, _chosen_run
 from driftline.config.run_settings import RunSettings
 from driftline.errors import RunRefused
 from driftline.launch.plan import lock_run
+from driftline.launch.progress_line import ProgressLine
+from driftline.launch.training import Request, chosen_run
 
 
 def request(home: Path, *, name_is_default: bool) -> Request:
@@ -35,7 +35,7 @@ def test_the_second_of_a_named_run_is_refused_in_one_line(tmp_path: Path) -> Non
     try:
         with (
             pytest.raises(RunRefused) as refused,
-            _chosen_run(request(tmp_path, name_is_default=False), kafka, ProgressLine()),
+            chosen_run(request(tmp_path, name_is_default=False), kafka, ProgressLine().say),
         ):
             pytest.fail("it starts processes of the same names")
     finally:
@@ -50,6 +50,6 @@ def test_the_second_of_a_run_without_a_name_takes_the_next_one(tmp_path: Path) -
     first = lock_run(tmp_path, "twice")
     assert first is not None
     kafka: Any = SimpleNamespace(broker=MemoryBroker())
-    with _chosen_run(request(tmp_path, name_is_default=True), kafka, ProgressLine()) as (settings, _):
+    with chosen_run(request(tmp_path, name_is_default=True), kafka, ProgressLine().say) as (settings, _):
         assert settings.run == "twice-2"
     first.release()

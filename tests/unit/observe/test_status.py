@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from driftline.broker.memory import MemoryBroker
-from driftline.cli.tables import ranges, status_lines, summary_lines
+from driftline.cli.screens.tables import ranges, status_lines, summary_lines
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.recent_events import read_recent_events

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from driftline.broker.memory import MemoryBroker
-from driftline.cli.top_screen import frame, plain_lines
+from driftline.cli.screens.top import frame, plain_lines
 from driftline.errors import TopicMissing
 from driftline.observe.run.top_view import TopView
 from driftline.observe.run.waiting import SERVERS
@@ -281,7 +281,7 @@ def test_a_run_that_is_deleted_under_the_watch_is_an_error_with_its_name() -> No
 
 WAIT_FOR_KEY = """
 import sys
-from driftline.cli.keyboard import keys
+from driftline.cli.screens.keyboard import keys
 with keys() as pressed:
     print("ready", flush=True)
     for _ in range(200):

@@ -3,10 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from driftline.observe.run.status import RunStatus, ServerStatus, WorkerStatus
 
 NOTHING = "-"
+
+
+def say(line: str) -> None:
+    """Tell the person at the terminal something that is no result."""
+    click.echo(line, err=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,6 +1,5 @@
 """Wrong words on the command line: refused at once, all together, before anything is started or created."""
 
-import itertools
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +9,11 @@ from click.testing import CliRunner, Result
 
 from driftline.broker.embedded.status import BrokerStatus
 from driftline.cli import main
+from driftline.config.choosing import Given
 from driftline.config.connection import Connection
 from driftline.config.members import check_member_name, own_name
-from driftline.config.pairs import read_pairs
 from driftline.config.problems import Problems
+from driftline.config.values import read_pairs
 from driftline.errors import UsageError
 from driftline.runs.naming import default_run_name
 
@@ -50,16 +50,16 @@ WHOLE = [
     ("--seed", "-1", "'-1' is not a whole number from 0 to 9223372036854775807"),
     ("--partitions", "0", "--partitions: zero partitions hold nothing: give a whole number from 1 to 1000"),
     ("--mode", "snyc", "'snyc' is not known; did you mean sync?"),
-    ("--mode", "allreduce", "'allreduce' is still to come; there are sync, ssp, buffered, async"),
+    ("--mode", "allreduce", "'allreduce' is not known; there are sync, ssp, buffered, async"),
     ("--mode", "buffered", "--buffer: mode buffered needs the number of contributions that close a version"),
     ("--weighting", "invers", "'invers' is not known; did you mean inverse?"),
     ("--max-age", "1s", "'1s' is not a number from 0 to 1e+09"),
     ("--decay", "cosin", "did you mean cosine?"),
     ("--schedule", "script", "'script' is for scripts with a loop of their own; the rates of a task follow from"),
-    ("--clock", "fast", "--clock: 'fast' is no duration such as 2s or 500ms, from 1ms to 300s, nor 0 for none"),
-    ("--clock", "-1s", "is no duration"),
-    ("--clock", "301s", "is no duration"),
-    ("--clock", "0.1ms", "is no duration"),
+    ("--clock", "fast", "--clock: 'fast' is not a duration from 1ms to 300s, like 2s or 500ms, or 0 for none"),
+    ("--clock", "-1s", "'-1s' is not a duration"),
+    ("--clock", "301s", "'301s' is not a duration"),
+    ("--clock", "0.1ms", "0.0001 s is shorter than 0.001 s"),
     ("--run", "my run/1", "run name 'my run/1' is not usable"),
     ("--run", "a.b", "run name 'a.b' is not usable"),
     ("--run", "x" * 250, "has 250 characters"),
@@ -87,7 +87,7 @@ def test_nodes_are_for_the_broker_of_this_machine_only() -> None:
     """Nobody shall believe that a Kafka elsewhere got them."""
     done = run("train", "digits", "--broker-nodes", "3", "--bootstrap-servers", NOWHERE)
     assert done.exit_code == 2
-    assert "--broker-nodes: that is for the broker of --home; remove it or --bootstrap-servers" in done.stderr
+    assert "--broker-nodes: is for the broker of --home; remove it or --bootstrap-servers" in done.stderr
 
 
 def test_train_names_everything_that_is_wrong_at_once(home: str) -> None:
@@ -238,14 +238,19 @@ def test_a_run_is_called_after_its_task(spec: str, name: str) -> None:
 def test_pairs_are_split_at_the_first_equals_sign_and_given_once() -> None:
     """Values may hold anything."""
     problems = Problems()
-    assert read_pairs("--set", ["a=1=2", "b= c "], problems) == {"a": "1=2", "b": " c "}
+
+    def read(*pairs: str) -> dict[str, str]:
+        return read_pairs([Given(pair, "--set") for pair in pairs], problems)
+
+    assert read("a=1=2", "b= c ") == {"a": "1=2", "b": " c "}
     assert not problems.found
-    for pair, said in itertools.chain([("=x", "a name is missing"), ("a", "a value is missing")]):
-        problems = Problems()
-        read_pairs("--set", [pair], problems)
-        assert said in problems.found[0]
-    read_pairs("--set", ["a=1", "a=2"], problems)
-    assert "given twice" in problems.found[-1]
+    for pairs, expected in (
+        (["=x"], "a name is missing"),
+        (["a"], "a value is missing"),
+        (["a=1", "a=2"], "given twice"),
+    ):
+        read(*pairs)
+        assert expected in problems.found[-1]
 
 
 def test_a_task_file_that_is_not_there_is_noticed_before_anything_starts(home: str) -> None:

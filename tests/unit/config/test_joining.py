@@ -8,9 +8,9 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
 from driftline.broker.topic_check import create_command, topic_differences
 from driftline.broker.topics import run_topics
-from driftline.config.adopting import adopted_settings
-from driftline.config.loading import load_run_settings
+from driftline.config.freezing import adopted_settings, freeze, outer_rule
 from driftline.config.run_settings import RunSettings
+from driftline.config.settings import load_run_settings
 from driftline.errors import ConfigError, RunRefused
 from driftline.ledger.entering.reading import read_config, read_ledger
 from driftline.ledger.entering.same_run import check_same_run
@@ -45,8 +45,8 @@ def said(**words: object) -> RunSettings:
 def test_what_nobody_said_is_the_runs() -> None:
     """All of it: two workers with the same words then offer the same run."""
     settings = adopted_settings(said(), THEIRS)
-    frozen = settings.freeze(settings.outer_rule(), samples=0, batch_size=0)
-    theirs = dataclasses.replace(THEIRS, rule=settings.outer_rule())
+    frozen = freeze(settings, outer_rule(settings), samples=0, batch_size=0)
+    theirs = dataclasses.replace(THEIRS, rule=outer_rule(settings))
     assert frozen == theirs
     assert (settings.outer_lr, settings.outer_momentum) == (0.3, 0.5)
 
@@ -99,10 +99,10 @@ def test_a_new_run_has_the_mode_that_its_bounds_can_be_in(words: dict[str, int],
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ({"mode": "sync", "staleness": 1}, "--staleness: 1 contradicts mode sync"),
-        ({"mode": "sync", "buffer": 2}, "contradict mode sync"),
-        ({"staleness": 1, "buffer": 2}, "--staleness: 1 contradicts mode sync"),
-        ({"staleness": "one"}, "--staleness: 'one' is not a whole number"),
+        ({"mode": "sync", "staleness": 1}, "staleness: 1 contradicts mode sync"),
+        ({"mode": "sync", "buffer": 2}, "buffer: 2 contradicts mode sync"),
+        ({"staleness": 1, "buffer": 2}, "staleness: 1 contradicts mode sync"),
+        ({"staleness": "one"}, "staleness: 'one' is not a whole number"),
     ],
 )
 def test_bounds_that_contradict_each_other_or_a_mode_are_refused(words: dict[str, object], problem: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from driftline.cli import main
+from tests.unit.config.test_docs import ALL
 from tests.unit.test_docs import complaint
-from tests.unit.test_docs_configuration import ALL
 
 
 @pytest.mark.parametrize("words", ALL)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from driftline.errors import ConfigError
-from driftline.schemas.run.config import RuleConfig, RunConfig, check
-from driftline.schemas.run.config_json import differences, run_config_from_json, run_config_to_json
+from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.schemas.run.config_json import check, differences, run_config_from_json, run_config_to_json
 from driftline.schemas.run.consistency import Consistency
 
 CONFIG = RunConfig(
@@ -59,7 +59,7 @@ def test_defaults_may_be_left_out() -> None:
 def test_differences() -> None:
     """Each setting that differs is told with both values."""
     theirs = dataclasses.replace(CONFIG, steps=200, seed=1)
-    assert differences(CONFIG, theirs) == ["steps: 100 here, 200 in the run", "seed: 0 here, 1 in the run"]
+    assert differences(CONFIG, theirs) == ["seed: 0 here, 1 in the run", "steps: 100 here, 200 in the run"]
 
 
 def test_differences_of_the_rule() -> None:
@@ -79,29 +79,29 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "my run/1"}, "name: run name 'my run/1' is not usable"),
     ({"name": ""}, "name: run name '' is not usable"),
     ({"name": "a.b"}, "name: run name 'a.b' is not usable"),
-    ({"name": 3}, "name: 3 is no text"),
+    ({"name": 3}, "name: 3 is not a text"),
     ({"consistency": {"mode": "bsp"}}, "consistency.mode: 'bsp' is not one of sync, ssp, buffered, async"),
     ({"consistency": {"mode": ["sync"]}}, "consistency.mode: ['sync'] is not one of sync"),
-    ({"consistency": "sync"}, "consistency: 'sync' is no object of settings"),
+    ({"consistency": "sync"}, "consistency: 'sync' is not an object of settings"),
     ({"consistency": {"stalenes": 1}}, "consistency.stalenes: unknown setting"),
     ({"consistency": {"mode": "buffered"}}, "consistency.buffer: mode buffered needs the number"),
     ({"consistency": {"weighting": "x"}}, "consistency.weighting: 'x' is not one of none, inverse, polynomial"),
-    ({"consistency": {"exponent": "1"}}, "consistency.exponent: '1' is not a finite number"),
-    ({"schedule": {"warmup": -1}}, "schedule.warmup: -1 is not a whole number of versions"),
+    ({"consistency": {"exponent": "1"}}, "consistency.exponent: '1' is not a number from 0 to 100"),
+    ({"schedule": {"warmup": -1}}, "schedule.warmup: -1 is not a whole number from 0 to 9007199254740992"),
     ({"schedule": {"decay": "step"}}, "schedule.decay: 'step' is not one of none, linear, cosine"),
     ({"steps": 0, "schedule": {"decay": "cosine"}}, "schedule.decay: 'cosine' falls to the last version"),
     ({"consistency": {"staleness": -1}}, "consistency.staleness: -1 is not a whole number from 0 to 1000000"),
     ({"consistency": {"staleness": 1}}, "consistency.staleness: 1 contradicts mode sync"),
     ({"consistency": {"staleness": 1.5}}, "consistency.staleness: 1.5 is not a whole number"),
     ({"consistency": {"staleness": None}}, "consistency.staleness: None is not a whole number"),
-    ({"local": {"clip_norm": float("nan")}}, "local.clip_norm: nan is not a finite number"),
+    ({"local": {"clip_norm": float("nan")}}, "local.clip_norm: nan is not a number from 0 to 1e+09"),
     ({"local": {"clip_norm": 10**400}}, "local.clip_norm: 1"),
     ({"local": {"steps": 0}}, "local.steps: 0 is not a whole number from 1"),
-    ({"local": {"clock_s": -1}}, "local.clock_s: -1 is neither 0 nor a number of seconds from 0.001 to 300"),
-    ({"local": {"clock_s": 1e-9}}, "local.clock_s: 1e-09 is neither 0 nor"),
-    ({"local": {"clock_s": "2s"}}, "local.clock_s: '2s' is neither 0 nor"),
-    ({"local": {"clock_s": float("inf")}}, "local.clock_s: inf is neither 0 nor"),
-    ({"local": {"clock_s": True}}, "local.clock_s: True is neither 0 nor"),
+    ({"local": {"clock_s": -1}}, "local.clock_s: -1 is not a duration from 1ms to 300s"),
+    ({"local": {"clock_s": 1e-9}}, "local.clock_s: 1e-09 s is shorter than 0.001 s"),
+    ({"local": {"clock_s": "2s"}}, "local.clock_s: '2s' is not a duration"),
+    ({"local": {"clock_s": float("inf")}}, "local.clock_s: inf is not a duration"),
+    ({"local": {"clock_s": True}}, "local.clock_s: True is not a duration"),
     ({"workers": 0}, "workers: 0 is not a whole number from 1 to 10000"),
     ({"workers": True}, "workers: True is not a whole number"),
     ({"workers": "2"}, "workers: '2' is not a whole number"),
@@ -110,18 +110,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"partitions": 1001}, "partitions: 1001 is not a whole number from 1 to 1000"),
     ({"max_unsettled": 0}, "max_unsettled: 0 is not a whole number"),
     ({"gone_after_ticks": 1}, "gone_after_ticks: 1 is not a whole number from 2"),
-    ({"tick_interval_s": 0}, "tick_interval_s: 0 is not a number of seconds from 0.01 to 3600"),
-    ({"tick_interval_s": True}, "tick_interval_s: True is not a number of seconds"),
-    ({"tick_interval_s": float("nan")}, "tick_interval_s: nan is not a number of seconds"),
-    ({"tick_interval_s": "1"}, "tick_interval_s: '1' is not a number of seconds"),
-    ({"rule": None}, "rule: needs a name and groups, got None"),
-    ({"rule": {"name": "sgd"}}, "rule: needs a name and groups"),
-    ({"rule": {"name": "sgd", "groups": {}}}, "rule: needs a name and groups"),
-    ({"rule": {"name": "sgd", "groups": [], "x": 1}}, "rule: needs a name and groups"),
+    ({"tick_interval_s": 0}, "tick_interval_s: 0 is not a number from 0.01 to 3600"),
+    ({"tick_interval_s": True}, "tick_interval_s: True is not a number from 0.01 to 3600"),
+    ({"tick_interval_s": float("nan")}, "tick_interval_s: nan is not a number from 0.01 to 3600"),
+    ({"tick_interval_s": "1"}, "tick_interval_s: '1' is not a number from 0.01 to 3600"),
+    ({"rule": None}, "rule: None is not an object of settings"),
+    ({"rule": {"name": "sgd"}}, "rule.groups: missing"),
+    ({"rule": {"name": "sgd", "groups": {}}}, "rule.groups: {} is not a list of parameter groups"),
+    ({"rule": {"name": "sgd", "groups": [{}], "x": 1}}, "rule.x: unknown setting"),
     ({"rule": {"name": "sgd", "groups": []}}, "rule.groups: empty; at least one parameter group is needed"),
-    ({"rule": {"name": "sgd", "groups": [3]}}, "rule.groups[0]: 3 is no object of names and numbers"),
-    ({"rule": {"name": "", "groups": [{}]}}, "rule.name: '' is no name of an update rule"),
-    ({"rule": {"name": 1, "groups": [{}]}}, "rule.name: 1 is no name of an update rule"),
+    ({"rule": {"name": "sgd", "groups": [3]}}, "rule.groups[0]: 3 is not an object of names and numbers"),
+    ({"rule": {"name": "", "groups": [{}]}}, "rule.name: '' is not a non-empty text"),
+    ({"rule": {"name": 1, "groups": [{}]}}, "rule.name: 1 is not a non-empty text"),
     ({"rule": {"name": "sgd", "groups": [{}, {"lr": "1e-3"}]}}, "rule.groups[1].lr: '1e-3' is not a finite number"),
     ({"rule": {"name": "sgd", "groups": [{"lr": True}]}}, "rule.groups[0].lr: True is not a finite number"),
     ({"rule": {"name": "sgd", "groups": [{"lr": None}]}}, "rule.groups[0].lr: None is not a finite number"),
@@ -155,7 +155,7 @@ def test_missing_settings() -> None:
     """What has no default is asked for by name."""
     with pytest.raises(ConfigError) as refused:
         run_config_from_json("{}")
-    assert refused.value.problems == ("name: missing", "workers: missing", "steps: missing", "rule: missing")
+    assert set(refused.value.problems) == {"name: missing", "workers: missing", "steps: missing", "rule: missing"}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"a":1,"a":2}'])

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any
 
-from driftline.cli.tables import NOTHING, table
+from driftline.cli.screens.tables import NOTHING, table
 from driftline.observe.records.ledger_words import printable
 from driftline.observe.records.model_difference import ModelDifference, SegmentDifference
 from driftline.observe.records.record_view import PayloadView, RecordView

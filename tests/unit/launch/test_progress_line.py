@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from driftline.cli.progress import ProgressLine, progress_words
+from driftline.launch.progress_line import ProgressLine, progress_words
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.progress import Progress, ProgressTracker
 from tests.unit.told_run import ELEMENTS, G1, Ledger, told, use
@@ -68,7 +68,7 @@ def test_a_look_at_the_fold_counts_what_was_written() -> None:
 def test_without_a_terminal_there_are_plain_lines_and_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """One every two seconds, but always the last."""
     now_s = 100.0
-    monkeypatch.setattr("driftline.cli.progress.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("driftline.launch.progress_line.time.monotonic", lambda: now_s)
     stream = io.StringIO()
     line = ProgressLine(stream)
     for version in range(1, 61):
@@ -85,7 +85,7 @@ def test_on_a_terminal_a_long_phase_counts_its_seconds(monkeypatch: pytest.Monke
     """Each phase its own; a line that stands still looks like a hang."""
     monkeypatch.setenv("COLUMNS", "80")
     now_s = 100.0
-    monkeypatch.setattr("driftline.cli.progress.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("driftline.launch.progress_line.time.monotonic", lambda: now_s)
     stream = Terminal()
     line = ProgressLine(stream)
     for phase, takes_s in (("starting", 9), ("waiting for 3 workers to be ready", 3), ("", 5), ("ended", 4)):

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from driftline.cli.tables import NOTHING, ranges, run_facts
+from driftline.cli.screens.tables import NOTHING, ranges, run_facts
 from driftline.observe.run.status import ServerStatus, WorkerStatus
 from driftline.observe.run.top_view import LedgerLine, TopView, WorkerRow
 

@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from driftline.broker.kafka.settings import GROUP_PROTOCOLS
 from driftline.cli import main
-from driftline.cli.train import _environment
-from driftline.config.choosing import NO_FILE, Choice, choose, misspelt_variables
-from driftline.config.connection import Connection
+from driftline.config.choosing import Choice, choose, misspelt_variables
+from driftline.config.connection import PROPERTIES, Connection
 from driftline.config.file import read_file
-from driftline.config.keys import KAFKA, KEYS, RUN, Kind, by_parameter
-from driftline.config.loading import find_file, load, load_run_settings
+from driftline.config.keys import KEYS, RUN, SCRIPT, key
 from driftline.config.problems import Problems
-from driftline.config.run import RunWords
+from driftline.config.settings import Settings, find_file, load_run_settings
 from driftline.errors import ConfigError
+from driftline.launch.training import child_environment
+from driftline.schemas.run.setting import Key, Kind, choices
 
-ADDRESSES, TIMEOUT, PROPERTIES, PROTOCOL = KAFKA
-STEPS = by_parameter()["steps"]
+ADDRESSES, TIMEOUT, PROTOCOL = key("kafka.bootstrap_servers"), key("kafka.connect_timeout"), key("kafka.group_protocol")
+STEPS, SEED = key("run.steps"), key("run.seed")
 NOWHERE = "127.0.0.1:9"
 
 
@@ -59,7 +60,6 @@ def test_an_option_beats_the_environment_that_beats_the_file_that_beats_the_defa
         {"seed": "1"} if "option" in given else {},
         {"DRIFTLINE_SEED": "2"} if "environment" in given else {},
     )
-    seed = by_parameter()["seed"]
     first = next((source for source in SOURCES if source in given), "default")
     expected = {
         "option": ("1", "--seed"),
@@ -67,8 +67,8 @@ def test_an_option_beats_the_environment_that_beats_the_file_that_beats_the_defa
         "file": ("3", "run.toml:2: run.seed"),
         "default": ("0", "default"),
     }
-    assert (choice.text(seed), choice.place(seed)) == expected[first]
-    assert choice.is_said(seed) is bool(given)
+    assert (choice.text(SEED), choice.source(SEED)) == expected[first]
+    assert choice.is_given(SEED) is bool(given)
 
 
 def test_a_variable_that_is_empty_says_nothing() -> None:
@@ -83,11 +83,11 @@ def test_properties_are_merged_name_by_name() -> None:
     )
     problems = Problems()
     choice = choose(
-        {"kafka_properties": ("client.id=o",)},
+        {"kafka_property": ("client.id=o",)},
         {"DRIFTLINE_KAFKA_PROPERTIES": "sasl.password=a=b c\nclient.id=e\n"},
         read_file("run.toml", text, problems),
     )
-    assert dict(one.split("=", 1) for one in choice.pairs(PROPERTIES)) == {
+    assert dict(one.text.split("=", 1) for one in choice.pairs(PROPERTIES)) == {
         "client.id": "o",
         "sasl.password": "a=b c",
         "security.protocol": "SSL",
@@ -102,13 +102,12 @@ def test_addresses_may_be_a_list() -> None:
     assert settings('[kafka]\nbootstrap_servers = ["a:1", "b:2"]').text(ADDRESSES) == "a:1,b:2"
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-def test_every_setting_can_be_said_in_every_way(key: object) -> None:
+@pytest.mark.parametrize("one", KEYS, ids=lambda one: one.path)
+def test_every_setting_can_be_given_in_every_way(one: Key) -> None:
     """By option or argument, variable and file; and the names never collide."""
-    assert isinstance(key, type(KEYS[0]))
-    assert sum(other.path == key.path for other in KEYS) == 1
-    assert sum(other.parameter == key.parameter for other in KEYS) == 1
-    assert sum(other.variable == key.variable for other in KEYS) == 1
+    assert sum(other.path == one.path for other in KEYS) == 1
+    assert sum(other.parameter == one.parameter for other in KEYS) == 1
+    assert sum(other.variable == one.variable for other in KEYS) == 1
     value, text = {
         Kind.WHOLE: ("7", "7"),
         Kind.REAL: ("0.25", "0.25"),
@@ -116,14 +115,19 @@ def test_every_setting_can_be_said_in_every_way(key: object) -> None:
         Kind.TEXT: ('"word"', "word"),
         Kind.ADDRESSES: ('"h:1"', "h:1"),
         Kind.PAIRS: ('{ a = "word" }', "a=word"),
-    }[key.kind]
-    options = {key.parameter: (text,) if key.kind is Kind.PAIRS else text}
+    }[one.kind]
+    arguments = {one.parameter: (text,) if one.kind is Kind.PAIRS else text}
     for choice in (
-        choose(options, {}),
-        choose({}, {key.variable: text}),
-        settings(f"[{key.section}]\n{key.name} = {value}"),
+        choose(arguments, {}),
+        choose({}, {one.variable: text}),
+        settings(f"[{one.section}]\n{one.name} = {value}"),
     ):
-        assert (choice.pairs(key) if key.kind is Kind.PAIRS else (choice.text(key),)) == (text,)
+        assert [given.text for given in choice.given[one.parameter]] == [text]
+
+
+def test_the_protocols_of_the_setting_are_those_of_the_client() -> None:
+    """The declaration imports no Kafka client, so it repeats them."""
+    assert set(choices(PROTOCOL.annotation)) == set(GROUP_PROTOCOLS)
 
 
 # -- what is wrong with a file ---------------------------------------------------------------------------------------
@@ -164,21 +168,18 @@ def test_a_wrong_file_is_answered_with_line_and_way_out(text: str, expected: lis
         assert problem.startswith(start)
 
 
-def test_values_out_of_range_are_named_where_they_were_said() -> None:
+def test_values_out_of_range_are_named_where_they_were_given(tmp_path: Path) -> None:
     """Line of the file, variable or option; all at once."""
-    problems = Problems()
-    text = "[run]\nworkers = 0\nseed = -1\n\n[kafka]\nconnect_timeout = 0.0"
-    choice = load({"partitions": "x"}, {"DRIFTLINE_STEPS": "1_000"}, None, problems)
-    assert choice.place(STEPS) == "DRIFTLINE_STEPS"
-    file = read_file("run.toml", text, problems)
-    choice = choose({"partitions": "x"}, {"DRIFTLINE_STEPS": "1_000"}, file)
-    choice.name_places(problems)
-    RunWords.of(choice).read("r", problems)
-    starts = ["run.toml:2: run.workers: zero workers", "DRIFTLINE_STEPS: '1_000' is", "run.toml:3: run.seed: '-1' is"]
-    starts += ["--partitions: 'x' is"]
-    assert sorted(
-        problem[: len(start)] for problem, start in zip(sorted(problems.found), sorted(starts), strict=True)
-    ) == (sorted(starts))
+    file = tmp_path / "run.toml"
+    file.write_text("[run]\nworkers = 0\nseed = -1\n\n[kafka]\nconnect_timeout = 0.0")
+    found = Settings({"partitions": "x"}, {"DRIFTLINE_STEPS": "1_000"}, file=str(file))
+    assert found.choice.source(STEPS) == "DRIFTLINE_STEPS"
+    found.run("r")
+    found.connection(tmp_path)
+    assert sorted(problem.split(" ")[0] for problem in found.problems.found) == sorted(
+        [f"{file}:2:", f"{file}:3:", f"{file}:6:", "DRIFTLINE_STEPS:", "--partitions:"]
+    )
+    assert f"{file}:2: run.workers: zero workers compute nothing: give a whole number" in str(found.problems.found)
 
 
 def test_a_wrong_property_is_named_with_its_line_and_without_its_value(tmp_path: Path) -> None:
@@ -198,15 +199,14 @@ STALENESS = ["0", "1", "-1", "1.5", "None", "bsp", "", "\u0661", "1e3", "9" * 40
 @pytest.mark.parametrize("text", STALENESS)
 def test_nonsensical_staleness_is_refused_with_the_range_and_zero_is_lock_step(text: str) -> None:
     """Magic numbers mean nothing here."""
-    problems = Problems()
-    choice = choose({"mode": "ssp", "staleness": text}, {})
-    bounds = RunWords.of(choice).read("r", problems).consistency
+    found = Settings({"mode": "ssp", "staleness": text}, {}, file=os.devnull)
+    bounds = found.run("r").consistency
     if text in ("0", "1"):
-        assert not problems.found
+        assert not found.problems.found
         assert bounds.staleness == int(text)
     else:
-        assert len(problems.found) == 1
-        assert "is not a whole number from 0 to 1000000" in problems.found[0]
+        assert len(found.problems.found) == 1
+        assert "is not a whole number from 0 to 1000000" in found.problems.found[0]
 
 
 # -- finding the file ------------------------------------------------------------------------------------------------
@@ -261,7 +261,9 @@ def test_python_reads_the_same_settings(tmp_path: Path) -> None:
     """Numbers as numbers; what is not said comes from environment and file."""
     file = tmp_path / "run.toml"
     file.write_text('[run]\nmode = "ssp"\nsteps = 9\n')
-    found = load_run_settings("r", {"staleness": 3, "workers": None}, environment={"DRIFTLINE_SEED": "5"}, file=file)
+    found = load_run_settings(
+        "r", {"staleness": 3, "workers": None}, environment={"DRIFTLINE_SEED": "5"}, file=str(file)
+    )
     assert (found.consistency.mode, found.consistency.staleness) == ("ssp", 3)
     assert (found.steps, found.seed, found.workers) == (9, 5, 3)
     assert found.chosen == frozenset({"mode", "steps", "staleness", "seed"})
@@ -272,9 +274,15 @@ def test_python_reads_the_same_settings(tmp_path: Path) -> None:
 
 def test_settings_that_nobody_said_are_the_same_everywhere() -> None:
     """The defaults of the table are those of the command line and of Python."""
-    assert load_run_settings("r", {}, environment={}) == RunWords.of(Choice({})).read("r", Problems())
-    assert NO_FILE == {}
-    assert {key.parameter for key in RUN} >= {"mode", "staleness", "workers", "steps"}
+    assert load_run_settings("r", {}, environment={}) == Settings({}, {}).run("r")
+    assert {one.parameter for one in RUN} >= {"mode", "staleness", "workers", "steps"}
+
+
+def test_a_script_gives_sizes_that_no_option_has() -> None:
+    """They belong to its data, not to a machine."""
+    found = load_run_settings("r", {"samples": 7}, environment={"DRIFTLINE_BATCH_SIZE": "5"})
+    assert (found.samples, found.batch_size, found.block) == (7, 0, 0)
+    assert {one.parameter for one in SCRIPT} - {one.parameter for one in RUN} == {"samples", "batch_size", "block"}
 
 
 # -- looking at them -------------------------------------------------------------------------------------------------
@@ -295,10 +303,10 @@ def test_the_settings_are_shown_with_who_said_them_and_without_secrets(tmp_path:
     assert lines["run.partitions"] == ["4", "default"]
     assert lines["kafka.properties.sasl.password"][0] == lines["kafka.properties.ssl.key.password"][0] == "***"
     assert lines["kafka.properties.client.id"] == ["me", "DRIFTLINE_KAFKA_PROPERTIES"]
-    assert {key.path for key in KEYS if key.kind is not Kind.PAIRS} <= lines.keys()
+    assert {one.path for one in KEYS if one.kind is not Kind.PAIRS} <= lines.keys()
     shown = json.loads(run(*words, "--json", env=env).stdout)
     assert shown["file"] == str(file)
-    assert {"setting": "run.workers", "value": "2", "said": "--workers"} in shown["settings"]
+    assert {"setting": "run.workers", "value": "2", "source": "--workers", "said": "--workers"} in shown["settings"]
     assert "hunter" not in str(shown) + done.output
 
 
@@ -316,32 +324,32 @@ def test_what_is_wrong_is_listed_behind_the_settings() -> None:
 def test_the_reference_file_says_the_defaults_and_can_be_uncommented() -> None:
     """Every setting, in a file that is TOML with and without its comment signs."""
     text = run("config", "--reference").stdout
-    assert settings(text).said == {}
+    assert settings(text).given == {}
     bare = "\n".join(line.removeprefix("#") if re.match(r"#[a-z_]+ = ", line) else line for line in text.splitlines())
     choice = settings(bare)
-    for key in KEYS:
-        assert choice.is_said(key), key.path
-        assert key.default is None or choice.text(key) == key.default
-        assert key.variable in text
+    for one in KEYS:
+        assert choice.is_given(one), one.path
+        assert one.default is None or choice.text(one) == one.default
+        assert one.variable in text
 
 
 def test_train_gives_its_processes_no_second_opinion() -> None:
     """What was settled is on their command lines; variables and the file of the directory must not count again."""
-    environment = _environment(Connection(Path(), NOWHERE, {"sasl.password": "x"}, 3.0, group_protocol="static"))
-    assert environment.keys() >= {key.variable for key in KEYS}
-    before = {key.variable: "7" for key in RUN} | {"DRIFTLINE_CONFIG": "run.toml"}
+    environment = child_environment(Connection(Path(), NOWHERE, {"sasl.password": "x"}, 3.0, group_protocol="static"))
+    assert environment.keys() >= {one.variable for one in KEYS}
+    before = {one.variable: "7" for one in RUN} | {"DRIFTLINE_CONFIG": "run.toml"}
     after = before | environment
     choice = choose({}, after)
-    assert not any(choice.is_said(key) for key in RUN)
+    assert not any(choice.is_given(one) for one in RUN)
     assert after["DRIFTLINE_CONFIG"] == os.devnull
-    assert choice.pairs(PROPERTIES) == ("sasl.password=x",)
+    assert [one.text for one in choice.pairs(PROPERTIES)] == ["sasl.password=x"]
     assert choice.text(PROTOCOL) == "static"
 
 
 @pytest.mark.parametrize(("asked_s", "given"), [(3.0, "60.0"), (90.0, "90.0")])
 def test_train_gives_its_processes_time_to_reach_a_kafka_that_answered(asked_s: float, given: str) -> None:
     """Ten of them begin at once, on a machine that may have other things to do."""
-    environment = _environment(Connection(Path(), NOWHERE, {}, asked_s))
+    environment = child_environment(Connection(Path(), NOWHERE, {}, asked_s))
     assert choose({}, environment).text(TIMEOUT) == given
 
 

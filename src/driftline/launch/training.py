@@ -1,0 +1,220 @@
+"""Train a task on this machine: from settings to a run that has ended. For the command line and for Python alike."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from driftline.config.connection import PROPERTIES, Connection, Reached
+from driftline.config.freezing import adopted_settings
+from driftline.config.keys import CONFIG_VARIABLE, KEYS, RUN_NAME, key
+from driftline.config.run_settings import RunSettings
+from driftline.config.sections import TaskSection, TrainSection
+from driftline.config.settings import Settings
+from driftline.errors import RunRefused
+from driftline.launch.chaos import Disturbance
+from driftline.launch.disk_watch import DiskWatch
+from driftline.launch.faults import Fault
+from driftline.launch.launcher import Launcher, in_background
+from driftline.launch.nodes import nodes_for_faults, read_faults
+from driftline.launch.plan import Plan, lock_run, run_folder
+from driftline.observe.run.progress import Progress
+from driftline.observe.run.status import RunStatus
+from driftline.observe.run.summary import read_summary
+from driftline.runs.catalogue import Members, find_members
+from driftline.runs.naming import default_run_name, unused_names, unused_run_name
+from driftline.telemetry import identify
+from driftline.telemetry.exporting import Address, metrics_url
+from driftline.training.task import Task, load_task
+from driftline.training.task.chosen import read_task
+
+CHILD_CONNECT_S = 60.0
+"""Seconds that a process of ours gives Kafka to answer at first: it has answered this one, so the machine is busy."""
+
+EVALUATORS = 1
+"""In this process."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked for, checked. ``settings.run`` may be taken if ``name_is_default``; then another is chosen."""
+
+    task: str
+    task_settings: Mapping[str, str]
+    settings: RunSettings
+    servers: int
+    connection: Connection
+    name_is_default: bool
+    metrics: Address | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where the run stands, seconds in which it made versions, and what became of the faults."""
+
+    status: RunStatus
+    training_s: float
+    disturbances: Sequence[Disturbance]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``driftline train --json`` prints."""
+        chaos = {"chaos": [one.to_dict() for one in self.disturbances]} if self.disturbances else {}
+        return self.status.to_dict() | chaos
+
+
+def read_request(settings: Settings, home: Path, faults: str | None = None) -> Request:
+    """Return what was asked for, before anything is started.
+
+    Raises:
+        ConfigError: lists everything that is wrong.
+    """
+    problems = settings.problems
+    task, run = read_task(settings), settings.choice.text(RUN_NAME)
+    chosen = settings.run(default_run_name(task) if run is None else run)
+    servers = settings.section(TrainSection).servers
+    connection = replace(settings.connection(home), nodes=settings.broker_nodes())
+    request = Request(
+        task=task,
+        task_settings=settings.section(TaskSection).settings,
+        settings=chosen,
+        servers=servers,
+        connection=connection,
+        name_is_default=run is None,
+        metrics=settings.first_metrics(servers + chosen.workers + EVALUATORS),
+        faults=read_faults(faults, connection, chosen, servers, problems),
+    )
+    problems.check()
+    return request
+
+
+def train(request: Request, show: Callable[[Progress], None], say: Say) -> Outcome:
+    """Start broker, servers and workers as far as they are missing, and train until the run ends.
+
+    Args:
+        request: see `read_request`.
+        show: given every new `Progress`.
+        say: told what happens to processes.
+
+    Raises:
+        RunRefused: the run exists with other settings, or another command is at work on it.
+        RunError: too few processes are left.
+        IntegrityError: the log contradicts itself.
+        KeyboardInterrupt: Ctrl-C. All processes have ended by then.
+    """
+    # Importing torch takes as long as starting a broker, so both are done at once.
+    loading = in_background(lambda: load_task(request.task, request.task_settings), "load task")
+    with request.connection.started(say) as kafka:
+        if loading.done():
+            loading.result()
+        with chosen_run(request, kafka, say) as (settings, existing):
+            plan = _plan(request, kafka, settings, existing)
+            workers, servers = _count(plan.workers, "worker"), _count(plan.servers, "server")
+            say(f"run {settings.run}: {plan.task} with {workers} and {servers}, Kafka at {kafka.bootstrap_servers}")
+            say(f"logs are in {plan.logs}")
+            _say_metrics(plan.addresses(), say)
+            return _launched(request, kafka, plan, loading, show, say)
+
+
+def _launched(
+    request: Request,
+    kafka: Reached,
+    plan: Plan,
+    loading: Future[Task],
+    show: Callable[[Progress], None],
+    say: Say,
+) -> Outcome:
+    connection, run = request.connection, plan.settings.run
+    launcher = Launcher(
+        kafka.broker,
+        plan,
+        load_task=loading,
+        show=show,
+        say=say,
+        faults=request.faults,
+        nodes=nodes_for_faults(connection, kafka.broker, run, request.faults),
+        disk=DiskWatch(connection.home if connection.bootstrap_servers is None else None),
+    )
+    status, training_s = read_summary(kafka.broker, run, launcher.run())
+    return Outcome(status, training_s, launcher.disturbances)
+
+
+def _plan(request: Request, kafka: Reached, settings: RunSettings, existing: Members) -> Plan:
+    return Plan(
+        task=request.task,
+        task_settings=request.task_settings,
+        settings=settings,
+        servers=unused_names("server", request.servers, existing.servers),
+        workers=unused_names("worker", settings.workers, existing.workers),
+        bootstrap_servers=kafka.bootstrap_servers,
+        environment=child_environment(request.connection),
+        logs=run_folder(request.connection.home, settings.run),
+        metrics=request.metrics,
+    )
+
+
+def child_environment(connection: Connection) -> dict[str, str]:
+    """Hand Kafka's properties to the processes where other users cannot see them.
+
+    Everything else is on their command lines, so variables and files that were settled here must not count again.
+    """
+    properties = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
+    return {
+        **{one.variable: "" for one in KEYS},
+        CONFIG_VARIABLE: os.devnull,
+        key("kafka.bootstrap_servers").variable: connection.bootstrap_servers or "",
+        key("kafka.connect_timeout").variable: str(max(connection.timeout_s, CHILD_CONNECT_S)),
+        PROPERTIES.variable: "\n".join(properties),
+        key("kafka.group_protocol").variable: connection.group_protocol,
+    }
+
+
+def _say_metrics(addresses: Mapping[str, Address], say: Say) -> None:
+    """Say where each process will serve metrics, once it is certain that no other process is there.
+
+    Raises:
+        UsageError: another process is.
+    """
+    if not addresses:
+        return
+    from driftline.telemetry.exporter import check_free  # noqa: PLC0415 - an extra, and only when it is asked for
+
+    for name, address in addresses.items():
+        check_free(*address)
+        say(f"metrics of {name} at {metrics_url(address)}")
+
+
+@contextmanager
+def chosen_run(request: Request, kafka: Reached, say: Say) -> Iterator[tuple[RunSettings, Members]]:
+    """Decide on the name, and keep other ``train`` commands of this home away from it."""
+    home, wanted = request.connection.home, request.settings.run
+    name, reserved = wanted, set[str]()
+    if request.name_is_default:
+        name = unused_run_name(kafka.broker, wanted)
+    while (lock := lock_run(home, name)) is None:
+        if not request.name_is_default:
+            raise RunRefused(f"another `driftline train` of {home} is at work on run {name!r}; choose another --run")
+        reserved.add(name)
+        name = unused_run_name(kafka.broker, wanted, reserved)
+    try:
+        if name != wanted:
+            say(f"run {wanted!r} exists, so this one is called {name!r}")
+        identify(run=name, role="train", member="train")
+        existing = find_members(kafka.broker, name)
+        if existing is not None:
+            say(f"run {name!r} exists and has not ended: joining it")
+        settings = replace(request.settings, run=name)
+        if existing is not None and existing.config is not None:
+            settings = adopted_settings(settings, existing.config)
+        yield settings, existing or Members()
+    finally:
+        lock.release()
+
+
+def _count(names: Sequence[str], thing: str) -> str:
+    return f"{len(names)} {thing}{'' if len(names) == 1 else 's'}"
