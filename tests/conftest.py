@@ -11,12 +11,13 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.testing import running_broker
-from tests.simulation.seeds.many import counted
+from tests.simulation.seeds.many import FilesThenSeeds, counted
 
 _SESSION = f"t{uuid.uuid4().hex[:8]}"
 _COUNT = itertools.count()
@@ -67,3 +68,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if total.seeds:
         terminalreporter.section("simulated")
         terminalreporter.write_line("\n".join(total.lines()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesThenSeeds | None:
+    """Share the tests out by files, as `--dist loadfile` does, but the seeds by blocks."""
+    return FilesThenSeeds(config, log) if config.getvalue("dist") == "loadfile" else None

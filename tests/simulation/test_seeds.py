@@ -1,15 +1,15 @@
-"""What the many seeds are, and some of them by name: those that once found a bug, and those whose bits are known."""
+"""Two thousand seeds keep every promise, and so do some by name: those that found a bug, those whose bits are known."""
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from driftline.consumers.coordinator.decisions import DECISIONS
 from driftline.schemas.run.consistency import MODES
 from tests.simulation.run.scenario import Fault, Scenario, in_lock_step, scenario
-from tests.simulation.seeds.many import SEEDS, SEEDS_A_FILE
+from tests.simulation.seeds.many import SEEDS, Record, block_id, check_seeds
+from tests.simulation.seeds.progress import blocks
 from tests.simulation.world.simulate import simulate
 
 FOUND = {
@@ -40,6 +40,11 @@ FOUND_WHERE_SOMEBODY_ASKS_FOR_THE_END = {
 """Seeds as they are."""
 
 
+@pytest.mark.parametrize("block", list(blocks(range(SEEDS))), ids=block_id)
+def test_seeds_keep_every_promise(block: range, record_property: Record) -> None:
+    check_seeds(block, record_property)
+
+
 @pytest.mark.parametrize("seed", [3, 4, 6, 12, 14])
 def test_disturbed_runs_in_lock_step_have_the_bits_of_undisturbed_ones(seed: int) -> None:
     """Whatever was crashed, doubled, delayed or failed, as long as no worker was lost and nothing skipped."""
@@ -64,11 +69,6 @@ def test_a_run_that_somebody_stops_ends_before_its_last_version(seed: int) -> No
     plan = replace(scenario(seed), stop_at=300)
     config = replace(plan.config, steps=plan.config.steps or 12, data=replace(plan.config.data, epochs=0))
     assert simulate(replace(plan, config=config)).version < config.steps
-
-
-def test_every_seed_has_its_file() -> None:
-    files = {path.name for path in Path(__file__).parent.glob("test_seeds_*.py")}
-    assert files == {f"test_seeds_{first:04d}.py" for first in range(0, SEEDS, SEEDS_A_FILE)}
 
 
 def test_models_with_buffers_are_among_the_seeds_of_every_mode() -> None:

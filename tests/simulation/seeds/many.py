@@ -1,16 +1,15 @@
-"""Two thousand seeds, spread over files so that every process of a parallel test command gets its share."""
+"""Two thousand seeds, in blocks that the processes of a parallel test command share."""
 
 from collections.abc import Callable
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.simulation.run.scenario import MIN_KINDS
-from tests.simulation.seeds.progress import blocks
 from tests.simulation.seeds.runner import run_block
 from tests.simulation.seeds.tally import Tally, tally_from_json
 
 SEEDS = 2000
-SEEDS_A_FILE = 250
 MIN_EVENTS = 500
 
 PROPERTY = "simulated"
@@ -19,10 +18,19 @@ PROPERTY = "simulated"
 Record = Callable[[str, object], None]
 
 
-def seeds_from(first: int) -> pytest.MarkDecorator:
-    """Give a test the blocks of one file's seeds, one after the other."""
-    seeds = list(blocks(range(first, first + SEEDS_A_FILE)))
-    return pytest.mark.parametrize("block", seeds, ids=[f"{block.start}-{block.stop - 1}" for block in seeds])
+def block_id(block: range) -> str:
+    """Return the name of a test of a block."""
+    return f"seeds {block.start}-{block.stop - 1}"
+
+
+class FilesThenSeeds(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """Gives each process one file of tests after the other, and blocks of seeds one by one.
+
+    Units with few tests come last: so the blocks even out when the processes end.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if "[seeds " in nodeid else super()._split_scope(nodeid)
 
 
 def check_seeds(block: range, record_property: Record) -> None:

@@ -1,8 +1,0 @@
-"""Seeds 1250 to 1499 keep every promise."""
-
-from tests.simulation.seeds.many import Record, check_seeds, seeds_from
-
-
-@seeds_from(1250)
-def test_seeds_keep_every_promise(block: range, record_property: Record) -> None:
-    check_seeds(block, record_property)
