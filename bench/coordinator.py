@@ -87,7 +87,7 @@ class _Leadership:
     @property
     def run(self) -> bytes:
         """UUID of the run."""
-        return b"" if self.state.start is None else self.state.start.run
+        return self.state.start.run if self.state.has_begun else b""
 
     def hear(self, event: Event) -> None:
         """Bring one event before the coordinator, and read back what it writes."""

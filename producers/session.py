@@ -102,8 +102,7 @@ class WorkerSession:
 
     def begin(self) -> list[Effect]:
         """Return the first effects."""
-        start = self.state.start
-        return self._finishing([*self.reader.begin(), *([] if start is None else self._started(start))])
+        return self._finishing([*self.reader.begin(), *(self._started() if self.state.has_begun else [])])
 
     def on(self, event: Input) -> list[Effect]:
         """Take one input and return what it leads to."""
@@ -148,7 +147,7 @@ class WorkerSession:
 
     def _opened(self) -> list[Effect]:
         """The ledger has been read to its end: is there a run?"""
-        if self.phase is not Phase.OPENING or self.state.start is not None or self._proposed is not None:
+        if self.phase is not Phase.OPENING or self.state.has_begun or self._proposed is not None:
             return []
         self._proposed = propose(self.offer, self._run_uuid, self.name, self.incarnation)
         problems = proposal_problems(self._proposed.record)
@@ -161,7 +160,7 @@ class WorkerSession:
         if folded.record is None:
             return []
         if isinstance(folded.record, RunStart):
-            effects = self._started(folded.record)
+            effects = self._started()
         elif isinstance(folded.record, TermStart):
             effects = self._repeat()
         else:
@@ -171,8 +170,8 @@ class WorkerSession:
         self._spent.forget(self._is_settled)
         return effects + self._ready() + self._over()
 
-    def _started(self, start: RunStart) -> list[Effect]:
-        self.phase = Phase.WAITING
+    def _started(self) -> list[Effect]:
+        self.phase, start = Phase.WAITING, self.state.start
         problems = self._misfits()
         if problems:
             return [Finish("refused", exists_otherwise(start.name, SETTINGS_OR_MODEL, problems))]
@@ -181,14 +180,12 @@ class WorkerSession:
         return []
 
     def _misfits(self) -> list[str]:
-        if self.state.config is None or self.state.layout is None:
-            raise AssertionError("RunStart brings a configuration and a layout")
         ours = self.offer
         return differences(ours.config, self.state.config) + layout_differences(ours.layout, self.state.layout)
 
     def _repeat(self) -> list[Effect]:
         """A new coordinator knows nothing: say again what the ledger does not yet hold."""
-        if self.state.start is None:
+        if not self.state.has_begun:
             return [] if self._proposed is None else [self._proposed.event]
         return [*self._say_ready(), *self._spent.repeated()]
 
@@ -201,11 +198,11 @@ class WorkerSession:
         return self._say_ready() if not self.counters["ready_said"] else []
 
     def _say_ready(self) -> list[Effect]:
-        newest, start = self.reader.follower.newest, self.state.start
-        if self.phase is not Phase.WAITING or newest is None or start is None:
+        newest = self.reader.follower.newest
+        if self.phase is not Phase.WAITING or newest is None:
             return []
         self.counters["ready_said"] += 1
-        ready = Ready(run=start.run, worker=self.name, incarnation=self.incarnation, version=newest.version)
+        ready = Ready(run=self.state.start.run, worker=self.name, incarnation=self.incarnation, version=newest.version)
         return [Send(Stream.EVENTS, 0, encode(ready))]
 
     def _over(self) -> list[Effect]:
@@ -282,11 +279,12 @@ class WorkerSession:
 
     def may_start(self) -> Model | None:
         """Return the model to compute the next clock on, or None while the rule says wait."""
-        group, newest, config = self.group, self.reader.follower.newest, self.state.config
-        if group is None or newest is None or config is None or self.finished is not None:
+        newest = self.reader.follower.newest
+        if self.group is None or newest is None or self.finished is not None:
             return None
         if self._spent.is_interrupted:
             return None  # until the next tick says what becomes of that clock
+        config = self.state.config
         if is_last(self.state, self.pace) or not self._has_work(config):
             return None
         return newest if self._rule_allows(config, newest) and not self._is_too_old(config, newest) else None
@@ -331,11 +329,8 @@ class WorkerSession:
         Raises:
             ValueError: the gradient has another shape than the layout; no clock is spent.
         """
-        layout = self.state.layout
-        if self.group is None or layout is None:
-            raise AssertionError("contribute() follows may_start()")
         base = self._base(model)
-        return self._spent.contribute(base, Cut(layout, base, gradient), gradient.cursor)
+        return self._spent.contribute(base, Cut(self.state.layout, base, gradient), gradient.cursor)
 
     def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> Iterator[Effect]:
         """Spend the next clock without a delta; what it has read of the data is burned. As the effects are taken."""
@@ -343,30 +338,28 @@ class WorkerSession:
         return self._spent.skip(self._base(model), cursor, reason, samples)
 
     def _base(self, model: Model) -> Base:
-        group, start = self.group, self.state.start
-        if group is None or start is None:
+        group = self.group
+        if group is None:
             raise AssertionError("only a member spends clocks")
         head = self.state.heads.get(model.version, NO_HASH)  # forgotten: so old that it will be rejected
-        return Base(run=start.run, group=group.id, clock=self.clock + 1, version=model.version, head=head)
+        return Base(run=self.state.start.run, group=group.id, clock=self.clock + 1, version=model.version, head=head)
 
     def leave(self, reason: str) -> list[Effect]:
         """Say goodbye, so that nobody waits for our heartbeat."""
-        start = self.state.start
-        if start is None or self.finished is not None:
+        if not self.state.has_begun or self.finished is not None:
             return []
-        event = Leave(run=start.run, worker=self.name, incarnation=self.incarnation, reason=reason)
+        event = Leave(run=self.state.start.run, worker=self.name, incarnation=self.incarnation, reason=reason)
         return [Send(Stream.EVENTS, 0, encode(event))]
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
     def _beat(self, now_s: float) -> list[Effect]:
-        start, config = self.state.start, self.state.config
-        if start is None or config is None or self.state.ended is not None or now_s < self._next_beat_s:
+        if not self.state.has_begun or self.state.ended is not None or now_s < self._next_beat_s:
             return []
-        self._next_beat_s = now_s + config.tick_interval_s
+        self._next_beat_s = now_s + self.state.config.tick_interval_s
         newest = self.reader.follower.newest
         beat = Heartbeat(
-            run=start.run,
+            run=self.state.start.run,
             member=self.name,
             incarnation=self.incarnation,
             role="worker",

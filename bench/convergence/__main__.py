@@ -104,7 +104,6 @@ def _one(broker: Broker, members: Members, job: Job, measuring: Measuring) -> Ro
     reports = members.end()
     ledger = read_ledger(broker, job.run)
     layout, ended = ledger.state.layout, ledger.state.ended
-    assert layout is not None
     curve, accuracy = measuring.measure(chosen(read_published(broker, job.run, ledger)), layout)
     delete_run(broker, job.run)
     head = max(ledger.samples)

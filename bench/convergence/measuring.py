@@ -83,9 +83,9 @@ def read_ledger(broker: Broker, run: str) -> Ledger:
 
 def read_published(broker: Broker, run: str, ledger: Ledger) -> list[Published]:
     """Return the complete versions that were published in time, in order."""
-    start, layout = ledger.state.start, ledger.state.layout
-    if start is None or layout is None:
+    if not ledger.state.has_begun:
         raise RuntimeError(f"run {run!r} never started")
+    start, layout = ledger.state.start, ledger.state.layout
     found: dict[int, dict[int, npt.NDArray[np.float32]]] = {}
     published = []
     for record in records(broker, run, Stream.PARAMETERS, layout.partitions):

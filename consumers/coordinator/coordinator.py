@@ -145,7 +145,7 @@ class Coordinator:
 
     def on_snapshot(self, snapshot: Snapshot, value: bytes) -> list[Effect]:
         """A snapshot was read; before `RunStart` it may complete a proposal."""
-        if self._state.start is None:
+        if not self._state.has_begun:
             self.evidence.saw_snapshot(snapshot, value)
         return self._next()
 
@@ -209,7 +209,7 @@ class Coordinator:
         if self._state.ended is not None or self._tick_outstanding or self._now_s < self._next_tick_s:
             return []
         self._tick_outstanding = True
-        run = NO_RUN if self._state.start is None else self._state.start.run
+        run = self._state.start.run if self._state.has_begun else NO_RUN
         tick = Tick(run=run, term=self._state.chain.term, sequence=self._ticks_read + 1)
         return [Send(Stream.EVENTS, 0, encode(tick))]
 
@@ -220,8 +220,8 @@ class Coordinator:
         self._ticks_read += 1
         self.evidence.hear_tick(self._ticks_read)
         self._tick_outstanding = False
-        self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.config else 0.25)
-        if self._state.config is not None:
+        self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.has_begun else 0.25)
+        if self._state.has_begun:
             self.evidence.forget_silent(self._ticks_read, self._state.config.gone_after_ticks)
         return self._ask_ends()
 
@@ -243,7 +243,7 @@ class Coordinator:
 
     def _look_for_snapshots(self, proposal: Proposal) -> list[Effect]:
         """Read the version-0 snapshots anew, so that those of every proposal known by now are checked."""
-        if self._state.start is not None or proposal.run not in self.evidence.proposals:
+        if self._state.has_begun or proposal.run not in self.evidence.proposals:
             return []
         try:
             partitions = run_config_from_json(proposal.config).partitions

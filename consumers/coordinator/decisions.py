@@ -5,12 +5,12 @@ One record is one decision. The order of `DECISIONS` is the order of precedence.
 
 from collections.abc import Callable
 
-from driftline.consumers.coordinator.basis import config_of, layout_of, new_states
+from driftline.consumers.coordinator.basis import new_states
 from driftline.consumers.coordinator.checkpoint import checkpoint
 from driftline.consumers.coordinator.end import evaluation, failure, goal
 from driftline.consumers.coordinator.evidence import Evidence
 from driftline.consumers.coordinator.start import run_start
-from driftline.ledger import policy
+from driftline.ledger import policy, weights
 from driftline.ledger.rejection_reasons import BURNS, reason_word
 from driftline.ledger.run_state import Group, RunState
 from driftline.rules import RULES, with_defaults
@@ -39,7 +39,7 @@ def decide(state: RunState, evidence: Evidence, ticks_read: int) -> LedgerRecord
     """Return the next ledger record, or None when there is nothing to decide."""
     if state.ended is not None:
         return None
-    if state.start is None:
+    if not state.has_begun:
         return run_start(state, evidence)
     for decision in DECISIONS:
         record = decision(state, evidence, ticks_read)
@@ -88,7 +88,7 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
     member = (group.worker, group.incarnation)
     if member in evidence.leaving:
         return evidence.leaving[member].word
-    patience = config_of(state).gone_after_ticks
+    patience = state.config.gone_after_ticks
     newer = evidence.successor(member, ticks, patience)
     if newer is not None:
         return f"replaced by incarnation {newer[1].hex()[:8]} of the same name"
@@ -100,9 +100,9 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
 
 def _joins(state: RunState, evidence: Evidence, ticks: int, gone: set[GroupId]) -> list[Join]:
     members = {group.worker for group in state.groups.values() if group.id not in gone}
-    candidates = evidence.candidates(ticks, config_of(state).gone_after_ticks)
+    candidates = evidence.candidates(ticks, state.config.gone_after_ticks)
     ready = [event for name, event in sorted(candidates.items()) if name not in members]
-    if not state.first_names and len(ready) < config_of(state).workers:
+    if not state.first_names and len(ready) < state.config.workers:
         return []
     return [Join(worker=event.worker, incarnation=event.incarnation) for event in ready]
 
@@ -143,7 +143,7 @@ def _unusable(state: RunState, evidence: Evidence, group_id: GroupId, clock: int
     return (
         evidence.refusal((group_id, clock))
         or _stale(state, evidence, group_id, clock)
-        or evidence.incomplete((group_id, clock), 2 * config_of(state).gone_after_ticks)
+        or evidence.incomplete((group_id, clock), 2 * state.config.gone_after_ticks)
     )
 
 
@@ -151,14 +151,14 @@ def _stale(state: RunState, evidence: Evidence, group_id: GroupId, clock: int) -
     offer = evidence.offers.get((group_id, clock))
     if not isinstance(offer, Contribution):
         return ""
-    staleness, bounds = state.version - offer.base_version, config_of(state).consistency
+    staleness, bounds = state.version - offer.base_version, state.config.consistency
     if policy.too_stale(staleness, bounds):
         return f"stale by {staleness} versions, at most {bounds.tolerated} are allowed"
     return ""
 
 
 def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None:
-    config = config_of(state)
+    config = state.config
     if evidence.stop is not None:
         return None  # the head is the last version
     if state.is_finished or evidence.paces_are_settled or not _servers_keep_up(state, evidence):
@@ -180,19 +180,19 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
         positions=_positions(config, evidence, taken),
         publish=_is_publish_point(state, evidence, version),
         states=new_states(state, evidence),
-        buffers_of=policy.buffers_of(uses) if layout_of(state).has_buffers else -1,
+        buffers_of=weights.buffers_of(uses) if state.layout.has_buffers else -1,
     )
 
 
 def _learning_rates(config: RunConfig, version: int, uses: tuple[Use, ...]) -> tuple[float, ...]:
     if config.schedule.is_scripts:
-        return policy.mean_rates(uses, len(config.rule.groups))
+        return weights.mean_rates(uses, len(config.rule.groups))
     factor = config.schedule.factor(version, config.horizon)
     return tuple(factor * group["lr"] for group in with_defaults(config.rule).groups)
 
 
 def _closes(state: RunState, evidence: Evidence) -> bool:
-    config = config_of(state)
+    config = state.config
     if config.consistency.closes_by_clock:
         return policy.clock_closes(state.version, [evidence.pace(group) for group in state.groups], config.consistency)
     pending = [len(evidence.pending(group)) for group in state.groups]
@@ -206,7 +206,7 @@ def _is_at_bound(state: RunState, evidence: Evidence, live: Group) -> bool:
     A clock that will be rejected counts like a whole one: behind a pending one it cannot be settled before the next
     version either, and until then its worker counts it as unsettled, and its samples as read.
     """
-    config, group = config_of(state), live.id
+    config, group = state.config, live.id
     clocks: list[int] = []
     clock = live.settled_clock + 1
     while evidence.is_whole((group, clock)) or _unusable(state, evidence, group, clock):
@@ -228,7 +228,7 @@ def _unread(state: RunState, evidence: Evidence, group: GroupId, clocks: list[in
 
 def _is_publish_point(state: RunState, evidence: Evidence, version: int) -> bool:
     """One publish point is under way at a time, but the clock rule must not starve, and the last version is one."""
-    config = config_of(state)
+    config = state.config
     waited_for = config.consistency.closes_by_clock and version - state.last_publish >= max(
         config.consistency.staleness, 1
     )
@@ -260,22 +260,22 @@ def _publish(state: RunState, evidence: Evidence, _ticks: int) -> Publish | None
 
 
 def _servers_keep_up(state: RunState, evidence: Evidence) -> bool:
-    applied = [evidence.applied.get(partition, 0) for partition in range(config_of(state).partitions)]
+    applied = [evidence.applied.get(partition, 0) for partition in range(state.config.partitions)]
     return state.version - min(applied) < HEAD_AHEAD
 
 
 def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]]) -> tuple[tuple[Use, ...], float]:
-    config = config_of(state)
+    config = state.config
     offers = [evidence.offers[clock] for clock in taken]
-    weights = [offer.weight if isinstance(offer, Contribution) else 0.0 for offer in offers]
+    weighing = [offer.weight if isinstance(offer, Contribution) else 0.0 for offer in offers]
     factors = [config.consistency.factor(state.version - offer.base_version) for offer in offers]
-    shares, rho = policy.coefficients(weights, factors, damps_rates=RULES[config.rule.name].damps_rates)
+    shares, rho = weights.coefficients(weighing, factors, damps_rates=RULES[config.rule.name].damps_rates)
     return tuple(_use(state, offer, share) for offer, share in zip(offers, shares, strict=True)), rho
 
 
 def _use(state: RunState, offer: Contribution | Skip, share: float) -> Use:
     used = isinstance(offer, Contribution) and offer.weight > 0
-    brings_rates = used and config_of(state).schedule.is_scripts
+    brings_rates = used and state.config.schedule.is_scripts
     return Use(
         group=offer.group,
         clock=offer.clock,

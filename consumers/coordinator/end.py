@@ -1,6 +1,6 @@
 """The last decisions: what was measured, and when a run is over."""
 
-from driftline.consumers.coordinator.basis import config_of, new_states
+from driftline.consumers.coordinator.basis import new_states
 from driftline.consumers.coordinator.evidence import Evidence
 from driftline.ledger.event_check import shorten
 from driftline.ledger.run_state import RunState
@@ -37,7 +37,7 @@ def goal(state: RunState, evidence: Evidence, ticks: int) -> RunEnd | None:
     """End the run at its last version, or because somebody asked for it."""
     if evidence.stop is None and not state.is_finished:
         return None
-    if _is_worth_waiting(evidence, config_of(state), ticks) and not _is_published(state, evidence, state.version):
+    if _is_worth_waiting(evidence, state.config, ticks) and not _is_published(state, evidence, state.version):
         return None
     if state.version not in state.evaluations and _live_evaluators(state, evidence, ticks):
         return None
@@ -61,7 +61,7 @@ def _is_worth_waiting(evidence: Evidence, config: RunConfig, ticks: int) -> bool
 
 
 def _live_evaluators(state: RunState, evidence: Evidence, ticks: int) -> bool:
-    patience = config_of(state).gone_after_ticks
+    patience = state.config.gone_after_ticks
     return any(ticks - evidence.heard.get(member, 0) < patience for member in evidence.evaluators)
 
 

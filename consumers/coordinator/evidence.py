@@ -47,16 +47,16 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
 
     def hear(self, event: Event, ticks_read: int) -> None:
         """Remember an event of this run. Events of another run under the same name are counted and dropped."""
-        start = self._state.start
-        if start is None and not isinstance(event, Proposal):
+        has_begun = self._state.has_begun
+        if not has_begun and not isinstance(event, Proposal):
             self._early.append((event, ticks_read))  # RunStart, once we have read it, says whether it is of this run
-        elif start is not None and event.run != start.run:
+        elif has_begun and event.run != self._state.start.run:
             self.counters["foreign_events"] += 1
         else:
             self._hear(event, ticks_read)
 
     def _hear(self, event: Event, ticks_read: int) -> None:
-        if event_problem(event, self._state.layout, self._state.version):
+        if event_problem(event, self._state):
             self.counters["events_refused"] += 1
             return
         self._hear_server_side(event)
@@ -91,9 +91,9 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         Every partition has a live owner that reports a reading position at or behind the partition's end, as that was
         looked up after the last tick that counted. An owner that is behind says nothing about what is in the log.
         """
-        config = self._state.config
-        if config is None or not self.ends:
+        if not self.ends:
             return
+        config = self._state.config
         read_to_the_end = all(
             partition in self.owners
             and ticks_read - self.heard.get(self.owners[partition], 0) < config.gone_after_ticks
@@ -106,8 +106,7 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
 
     def hear_ends(self, ends: Mapping[int, int]) -> None:
         """Remember where the partitions of the deltas end; an answer that lacks one of them is none."""
-        config = self._state.config
-        if config is not None and all(partition in ends for partition in range(config.partitions)):
+        if all(partition in ends for partition in range(self._state.config.partitions)):
             self.ends = dict(ends)
 
     def forget_lives(self) -> None:
@@ -122,5 +121,5 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         self._forget_versions()
         self._forget_snapshots()
         self._forget_birth()
-        while self._state.start is not None and self._early:
+        while self._state.has_begun and self._early:
             self.hear(*self._early.popleft())

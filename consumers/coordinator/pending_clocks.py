@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from driftline.ledger.event_check import rates_problem, shorten, weight_problem
+from driftline.ledger.event_check import shorten
 from driftline.ledger.run_state import RunState
+from driftline.ledger.weights import rates_problem, weight_problem
 from driftline.schemas.digests import contribution_root
-from driftline.schemas.model.layout import Layout
 from driftline.schemas.records import Contribution, GroupId, Receipt, SampleRange, ShardReceipt, Skip
 from driftline.schemas.records.sample_range import overlap
 
@@ -107,8 +107,7 @@ class HeardClocks:
     def refusal(self, clock: Clock) -> str:
         """Why the contribution of this clock cannot be used, or nothing."""
         offer = self.offers.get(clock)
-        layout = self._state.layout
-        if offer is None or layout is None:
+        if offer is None:
             return ""
         if self._state.heads.get(offer.base_version) != offer.base_head:
             return f"its base is no version {offer.base_version} of this ledger"
@@ -118,22 +117,21 @@ class HeardClocks:
         unusable = weight_problem(offer.weight) or self._rates_problem(offer) or self.refusals.get(clock, "")
         if unusable:
             return unusable
-        receipts = self.receipts.get(clock, {})
-        if len(receipts) < layout.shard_count:
+        if len(self.receipts.get(clock, {})) < self._state.layout.shard_count:
             return ""
-        return "" if self._hashes_to_root(clock, offer, layout) else "its deltas do not hash to its root"
+        return "" if self._hashes_to_root(clock, offer) else "its deltas do not hash to its root"
 
     def _rates_problem(self, offer: Contribution) -> str:
         config = self._state.config
-        if config is None or not config.schedule.is_scripts:
+        if not config.schedule.is_scripts:
             return ""  # they count for nothing
         return rates_problem(offer.learning_rates, len(config.rule.groups))
 
-    def _hashes_to_root(self, clock: Clock, offer: Contribution, layout: Layout) -> bool:
+    def _hashes_to_root(self, clock: Clock, offer: Contribution) -> bool:
         """Whether the receipts of a covered contribution name the deltas that it was made of; asked again and again."""
         if clock not in self._rooted:
             receipts = self.receipts[clock]
-            root = contribution_root([receipts[shard].digest for shard in range(layout.shard_count)])
+            root = contribution_root([receipts[shard].digest for shard in range(self._state.layout.shard_count)])
             self._rooted[clock] = root == offer.root
         return self._rooted[clock]
 
@@ -142,8 +140,7 @@ class HeardClocks:
         waited = self.served_ticks - self.offered_at.get(clock, self.served_ticks)
         if waited < patience or self.is_whole(clock):
             return ""
-        layout = self._state.layout
-        count = 0 if layout is None else layout.shard_count - len(self.receipts.get(clock, {}))
+        count = self._state.layout.shard_count - len(self.receipts.get(clock, {}))
         return f"not whole after {waited} ticks: receipts of {count} shards are missing"
 
     def lacking(self) -> set[Clock]:
@@ -153,10 +150,9 @@ class HeardClocks:
     def is_whole(self, clock: Clock) -> bool:
         """Whether this clock can settle in a version: a skip, or a contribution whose deltas are all in the log."""
         offer = self.offers.get(clock)
-        layout = self._state.layout
-        if offer is None or layout is None or self.refusal(clock):
+        if offer is None or self.refusal(clock):
             return False
-        return isinstance(offer, Skip) or len(self.receipts.get(clock, {})) == layout.shard_count
+        return isinstance(offer, Skip) or len(self.receipts.get(clock, {})) == self._state.layout.shard_count
 
     def pending(self, group_id: GroupId) -> list[int]:
         """Return the whole, unsettled clocks of a group, in order and without a gap.

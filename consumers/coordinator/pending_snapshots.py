@@ -36,14 +36,14 @@ class HeardSnapshots:
         for version in sorted(self.written, reverse=True):
             head, reports = self._state.heads.get(version), self.written[version]
             sound = [report for _, report in sorted(reports.items()) if report.head == head]
-            if config is not None and version <= self._state.version and len(sound) == config.partitions:
+            if version <= self._state.version and len(sound) == config.partitions:
                 return version, sound
         return None
 
     def _is_complete(self, event: SnapshotReport) -> bool:
         """Whether a report names every tensor of its partition, of a version that the run takes snapshots of."""
         config, layout = self._state.config, self._state.layout
-        if config is None or layout is None or not config.is_snapshot_point(event.version):
+        if not config.is_snapshot_point(event.version):
             return False
         names = tensor_names(config.rule)
         wanted = [(shard, name) for shard in sorted(layout.shards_of(event.partition)) for name in names]

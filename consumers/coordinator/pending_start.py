@@ -16,7 +16,7 @@ class HeardBirth:
         self.snapshots: dict[bytes, dict[int, bytes]] = {}
 
     def _hear_proposal(self, event: Proposal) -> None:
-        if self._state.start is None and len(self.proposals) < MAX_PROPOSALS:
+        if not self._state.has_begun and len(self.proposals) < MAX_PROPOSALS:
             self.proposals.setdefault(event.run, event)
 
     def saw_snapshot(self, snapshot: Snapshot, value: bytes) -> None:
@@ -32,6 +32,6 @@ class HeardBirth:
         return all(found.get(shard) == digest for shard, digest in enumerate(proposal.shards))
 
     def _forget_birth(self) -> None:
-        if self._state.start is not None:
+        if self._state.has_begun:
             self.proposals.clear()
             self.snapshots.clear()

@@ -31,9 +31,8 @@ class HeardVersions:
             self._hear_digest(digest, event)
 
     def _hear_digest(self, digest: ShardDigest, event: ServerState) -> None:
-        layout = self._state.layout
-        checkpoint = self._state.checkpoint
-        if layout is None or digest.version in self._state.states or digest.version in self.states:
+        layout, checkpoint = self._state.layout, self._state.checkpoint
+        if digest.version in self._state.states or digest.version in self.states:
             return
         if checkpoint is not None and digest.version < checkpoint.version:
             return  # its digest was recorded and forgotten, or never will be known

@@ -37,10 +37,10 @@ STATELESS_REASONS = {"checkpoints_too_large": "too_large", "checkpoints_too_old"
 
 def run_samples(state: RunState) -> Iterator[Sample]:
     """Yield what the ledger tells, as far as it was read."""
-    config, totals = state.config, state.totals
+    totals = state.totals
     yield Sample(catalogue.VERSION, state.version)
-    if config is not None and config.steps:
-        yield Sample(catalogue.STEPS, config.steps)
+    if state.has_begun and state.config.steps:
+        yield Sample(catalogue.STEPS, state.config.steps)
     yield Sample(catalogue.TERM, state.chain.term)
     if state.checkpoint is not None:
         yield Sample(catalogue.CHECKPOINT, state.checkpoint.version)

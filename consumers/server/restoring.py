@@ -7,9 +7,7 @@ from driftline.consumers.server.shard import Shard
 from driftline.consumers.server.snapshot_check import sound_tensor
 from driftline.ledger.run_state import RunState
 from driftline.rules import MASTER, FloatArray
-from driftline.schemas.model.layout import Layout
-from driftline.schemas.records import Checkpoint, RunStart, Snapshot
-from driftline.schemas.run.config import RunConfig
+from driftline.schemas.records import Checkpoint, Snapshot
 
 Tensor = tuple[int, str]
 """A shard, and the name of one of its tensors."""
@@ -33,11 +31,7 @@ class Restoring:
             partition: of snapshots and deltas.
             checkpoint: from which to start; None: version 0.
         """
-        if state.start is None or state.layout is None or state.config is None:
-            raise AssertionError("there is nothing to rebuild before the start of a run")
-        self._start: RunStart = state.start
-        self._layout: Layout = state.layout
-        self._config: RunConfig = state.config
+        self._start, self._layout, self._rule = state.start, state.layout, state.config.rule
         self._shards = frozenset(self._layout.shards_of(partition))
         self._found: dict[int, dict[str, FloatArray]] = {shard: {} for shard in self._shards}
         self.version = 0
@@ -81,10 +75,11 @@ class Restoring:
 
     def shards(self) -> dict[int, Shard]:
         """Return the state of every shard; nothing may be missing."""
-        rule = self._config.rule
         if self.version == 0:
-            return {shard: Shard(self._layout, rule, shard, tensors[MASTER]) for shard, tensors in self._found.items()}
+            return {
+                shard: Shard(self._layout, self._rule, shard, tensors[MASTER]) for shard, tensors in self._found.items()
+            }
         return {
-            shard: Shard.restored(self._layout, rule, shard, self.version, tensors)
+            shard: Shard.restored(self._layout, self._rule, shard, self.version, tensors)
             for shard, tensors in self._found.items()
         }

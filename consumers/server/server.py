@@ -196,7 +196,7 @@ class Server:
         self.counters[f"undecodable_{event.stream}"] += 1
         self.shards.counters["undecodable"] += 1
         report = UndecodableReport(
-            run=NO_RUN if self.state.start is None else self.state.start.run,
+            run=self.state.start.run if self.state.has_begun else NO_RUN,
             reader=self.name,
             stream=event.stream.value,
             partition=event.partition,

@@ -71,7 +71,7 @@ class ShardOwner:
         return self._activate()
 
     def _is_active(self) -> bool:
-        return self._caught_up and self._state.layout is not None
+        return self._caught_up and self._state.has_begun
 
     def _activate(self) -> Iterable[Effect]:
         if not self._is_active() or not self._waiting:
@@ -81,13 +81,11 @@ class ShardOwner:
 
     def _rebuild(self, partition: int) -> Iterable[Effect]:
         """Start a partition from the last checkpoint; what is held of it already is needed behind that, too."""
-        layout, before = self._state.layout, self.owned.get(partition)
-        if layout is None:
-            raise AssertionError("there is nothing to rebuild before the start of a run")
+        before = self.owned.get(partition)
         self._snapshots.forget([partition])
         self.counters["rebuilds"] += 1
         restoring = Restoring(self._state, partition, self._state.checkpoint)
-        owned = self.owned[partition] = OwnedPartition(partition, layout, restoring)
+        owned = self.owned[partition] = OwnedPartition(partition, self._state.layout, restoring)
         if before is not None:
             owned.held, owned.position = before.held, before.position
         if restoring.missing:
@@ -212,4 +210,4 @@ class ShardOwner:
         return [Finish("deltas are missing", failure)]
 
     def _topic(self, stream: Stream) -> str:
-        return topic_name("" if self._state.config is None else self._state.config.name, stream)
+        return topic_name(self._state.config.name, stream)

@@ -71,9 +71,7 @@ class ShardServer(ShardOwner):
         """Forget partitions; another server refolds them."""
         gone = set(partitions)
         effects = super().on_revoked(gone)
-        layout = self._state.layout
-        if layout is not None:
-            self.digests.drop(place for place in self.digests if layout.partition_of(place[1]) in gone)
+        self.digests.drop(place for place in self.digests if self._state.layout.partition_of(place[1]) in gone)
         return effects + self._repeat()  # receipts that only waited for a partition that is no longer ours
 
     def _loaded(self, owned: OwnedPartition) -> Iterable[Effect]:
@@ -119,7 +117,7 @@ class ShardServer(ShardOwner):
         for clock in self._unsettled_clocks():
             effects += self._receipt(clock)
         effects += self._snapshots.repeat()
-        return [*effects, self._server_state()] if self._state.start else effects
+        return [*effects, self._server_state()] if self._state.has_begun else effects
 
     def _unsettled_clocks(self) -> list[Clock]:
         clocks = {clock for owned in self.owned.values() for clock in owned.held} | set(self.refused)
@@ -148,7 +146,7 @@ class ShardServer(ShardOwner):
             Undecodable: the record breaks the layout or its digest.
         """
         state, owned = self._state, self.owned.get(received.partition)
-        if owned is None or state.start is None or state.layout is None or received.value is None:
+        if owned is None or received.value is None:
             self.counters["deltas_not_owned"] += 1
             return []
         clock = (delta.group, delta.clock)
@@ -197,7 +195,7 @@ class ShardServer(ShardOwner):
     def _receipt(self, clock: Clock) -> list[Effect]:
         """One receipt for all owned partitions, once each of them holds its deltas of this clock; or a refusal."""
         refusal = self.refused.get(clock, "")
-        if self._state.start is None or not (refusal or all(owned.holds(clock) for owned in self.owned.values())):
+        if not refusal and not all(owned.holds(clock) for owned in self.owned.values()):
             return []
         shards = [held.receipt for owned in self.owned.values() for held in owned.held.get(clock, {}).values()]
         receipt = Receipt(
@@ -270,9 +268,6 @@ class ShardServer(ShardOwner):
                     yield self._parameters(shard, index, version, state)
 
     def _parameters(self, shard: Shard, index: int, version: int, state_digest: bytes) -> Effect:
-        layout, start = self._state.layout, self._state.start
-        if layout is None or start is None:
-            raise AssertionError("a shard exists only in a started run")
         record = Parameters(
             digest=NO_HASH,
             version=version,
@@ -283,8 +278,8 @@ class ShardServer(ShardOwner):
             state_digest=state_digest,
             payload=encode_fp32(shard.masters),
         )
-        value, _ = seal(start.run, record)
-        return Send(Stream.PARAMETERS, layout.partition_of(index), value, tell=True, about=(version, index))
+        value, _ = seal(self._state.start.run, record)
+        return Send(Stream.PARAMETERS, self._state.layout.partition_of(index), value, tell=True, about=(version, index))
 
     def on_sent(self, sent: Sent) -> list[Effect]:
         """Parameters or a snapshot are durable."""
@@ -294,14 +289,12 @@ class ShardServer(ShardOwner):
 
     def on_timer(self, now_s: float) -> list[Effect]:
         """Tell the coordinator once a tick interval that this server lives, and what it has applied."""
-        if self._state.config is None or self._state.ended is not None or now_s < self._next_beat_s:
+        if not self._state.has_begun or self._state.ended is not None or now_s < self._next_beat_s:
             return []
         self._next_beat_s = now_s + self._state.config.tick_interval_s
         return [self._server_state(), *self.look_again()]
 
     def _server_state(self) -> Effect:
-        if self._state.start is None:
-            raise AssertionError("a server reports only in a started run")
         version = min((owned.version for owned in self.owned.values()), default=0)
         state = ServerState(
             run=self._state.start.run,

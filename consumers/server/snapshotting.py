@@ -65,7 +65,7 @@ class Snapshotting:
         """Start to write the version that a partition is at, if the ledger makes it a snapshot point."""
         config, checkpoint = self._state.config, self._state.checkpoint
         official = -1 if checkpoint is None else checkpoint.version
-        if config is None or not config.is_snapshot_point(owned.version) or owned.version <= official:
+        if not config.is_snapshot_point(owned.version) or owned.version <= official:
             return
         written = _Written(owned.version, self._state.heads[owned.version], owned.floor())
         self._written.setdefault(owned.partition, []).append(written)
@@ -95,8 +95,6 @@ class Snapshotting:
         return effects
 
     def _hand_out(self, written: _Written, owned: OwnedPartition, shard: int, effects: list[Effect]) -> int:
-        if self._state.start is None:
-            raise AssertionError("a shard exists only in a started run")
         size = 0
         for record, key, value in snapshots_of(self._state.start, owned.shards[shard], shard, written.head):
             written.awaited[key] = record.shard, record.tensor
@@ -120,7 +118,7 @@ class Snapshotting:
         return []
 
     def _report(self, partition: int, written: _Written) -> list[Effect]:
-        if not written.is_durable or self._state.start is None:
+        if not written.is_durable:
             return []
         report = SnapshotReport(
             run=self._state.start.run,
@@ -148,14 +146,13 @@ class Snapshotting:
             checkpoint: the newest.
             partitions: those of ours that have come as far as the checkpoint.
         """
-        config = self._state.config
         effects: list[Effect] = []
         for partition in partitions:
             older = [one for one in self._written.get(partition, ()) if one.version < checkpoint.version]
             self._written[partition] = [
                 one for one in self._written.get(partition, ()) if one.version > checkpoint.version
             ]
-            if config is not None and config.trims:
+            if self._state.config.trims:
                 keys = [key for one in older for key in one.keys] + self._superseded(partition)
                 effects += [Send(Stream.SNAPSHOTS, partition, None, key) for key in dict.fromkeys(keys)]
                 effects.append(Trim(Stream.DELTAS, partition, checkpoint.floors[partition]))
@@ -164,8 +161,6 @@ class Snapshotting:
     def _superseded(self, partition: int) -> list[bytes]:
         """Return the keys of what was official before the last checkpoint."""
         state, layout = self._state, self._state.layout
-        if layout is None or state.start is None:
-            return []
         before = state.superseded
         if before is None:
             shards = layout.shards_of(partition)

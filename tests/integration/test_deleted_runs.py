@@ -96,5 +96,5 @@ def test_a_ledger_that_is_made_anew_ends_server_and_worker_and_nobody_begins_aga
         assert "cannot go on without it" in str(error)
     with pytest.raises(RunRefused, match="holds no start of a run"):
         serve(broker, run, "server-2", stop=threading.Event())
-    assert read_ledger(broker, run).start is None
+    assert not read_ledger(broker, run).has_begun
     delete_run(broker, run)

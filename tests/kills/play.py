@@ -198,7 +198,7 @@ class Play:
                 if watch.poll(LOOK_S) and watch.version not in moments:
                     moments[watch.version] = moved_s = time.monotonic()
                 self._bring_back()
-                if self._exits is not None and watch.state.start is not None:
+                if self._exits is not None and watch.state.has_begun:
                     members = {group.worker: group.incarnation for group in watch.state.groups.values()}
                     self._exits.report_exits(watch.state.start.run, members, self._children.ended_marks())
                 if time.monotonic() - moved_s > HUNG_S:

@@ -4,6 +4,7 @@ from driftline.consumers.coordinator.evidence import Evidence
 from driftline.consumers.coordinator.pending_members import REPEATS
 from driftline.ledger.run_state import RunState
 from driftline.schemas.records import GroupId, Leave, Ready, RunStart
+from tests.unit.told_run import LAYOUT
 
 RUN, OLD, NEW = bytes(16), b"o" * 16, b"n" * 16
 PATIENCE = 12
@@ -12,18 +13,22 @@ PATIENCE = 12
 
 def _evidence() -> Evidence:
     state = RunState()
-    state.start = RunStart(
-        term=1,
-        parent=bytes(32),
-        run=RUN,
-        name="run",
-        config="",
-        layout="",
-        layout_fingerprint=bytes(32),
-        partitions=1,
-        shards=(),
-        proposer="w",
+    state.has_begun, state.start = (
+        True,
+        RunStart(
+            term=1,
+            parent=bytes(32),
+            run=RUN,
+            name="run",
+            config="",
+            layout="",
+            layout_fingerprint=bytes(32),
+            partitions=1,
+            shards=(),
+            proposer="w",
+        ),
     )
+    state.layout = LAYOUT
     state.joined["w", OLD] = GroupId(1, 0)
     return Evidence(state)
 

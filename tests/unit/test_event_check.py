@@ -4,8 +4,10 @@ import dataclasses
 
 import pytest
 
-from driftline.ledger import policy
-from driftline.ledger.event_check import event_problem, shorten, weight_problem
+from driftline.ledger import weights
+from driftline.ledger.event_check import event_problem, shorten
+from driftline.ledger.run_state import RunState
+from driftline.ledger.weights import weight_problem
 from driftline.schemas.records import Event, Heartbeat, PartitionPosition, Receipt, ServerState, ShardDigest, Skip
 from driftline.schemas.run.consistency import MAX_STALENESS, Consistency
 from tests.strategies import SAMPLES
@@ -15,6 +17,8 @@ RECEIPT = next(one for one in SAMPLES if isinstance(one, Receipt))
 STATE = next(one for one in SAMPLES if isinstance(one, ServerState))
 SKIP = next(one for one in SAMPLES if isinstance(one, Skip))
 BEAT = next(one for one in SAMPLES if isinstance(one, Heartbeat))
+STATE_AT_700 = RunState()
+STATE_AT_700.layout, STATE_AT_700.version, STATE_AT_700.has_begun = LAYOUT, 700, True
 PLACED = tuple(dataclasses.replace(one, partition=one.shard) for one in RECEIPT.shards)
 
 
@@ -34,7 +38,7 @@ def with_digest(shard: int, version: int) -> ServerState:
 def test_what_members_of_a_run_say_is_believed() -> None:
     """The layout of the told run has four shards in four partitions; version 640 is within reach of 700."""
     for event in (BEAT, SKIP, dataclasses.replace(RECEIPT, shards=PLACED), STATE, with_digest(3, 764)):
-        assert event_problem(event, LAYOUT, 700) == ""
+        assert event_problem(event, STATE_AT_700) == ""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_what_members_of_a_run_say_is_believed() -> None:
 )
 def test_what_cannot_be_is_not(event: Event, problem: str) -> None:
     """Shards and partitions beyond the layout, versions beyond the ledger, names that nobody can have."""
-    assert problem in event_problem(event, LAYOUT, 700)
+    assert problem in event_problem(event, STATE_AT_700)
 
 
 @pytest.mark.parametrize("weight", [0.0, -0.0, 2.0**-53, 1.0, 2.0**53])
@@ -79,7 +83,7 @@ def test_a_weight_that_would_spoil_the_mean_is_refused(weight: float) -> None:
 def test_the_stalest_contribution_still_has_a_share() -> None:
     """However steep the damping: the rule divides by the sum of what is left."""
     bounds = Consistency(mode="async", buffer=1, weighting="polynomial", exponent=100.0)
-    shares, rho = policy.coefficients([2.0**-53], [bounds.factor(MAX_STALENESS)], damps_rates=True)
+    shares, rho = weights.coefficients([2.0**-53], [bounds.factor(MAX_STALENESS)], damps_rates=True)
     assert shares == [1.0]
     assert 0.0 < rho < 1e-90
 

@@ -11,6 +11,7 @@ from driftline.ledger.run_state import RunState
 from driftline.schemas.effects import AskEnds, Effect, Finish
 from driftline.testing import run_in_process
 from tests.unit.newcomer import new_server
+from tests.unit.told_run import CONFIG
 from tests.unit.verifiable import PARTITIONS, compute, offer
 
 RUN = "kept"
@@ -25,7 +26,7 @@ class Owner:
     state: RunState = field(default_factory=RunState)
 
     def __post_init__(self) -> None:
-        self.state.deltas_end = {0: 50, 1: 50}
+        self.state.config, self.state.deltas_end = CONFIG, {0: 50, 1: 50}
         self.ends = KnownEnds(self.state)
 
 

@@ -127,7 +127,7 @@ def test_server_and_worker_stop_when_the_ledger_is_made_anew_under_them() -> Non
     for error in ends.errors.values():
         assert topic_name(RUN, Stream.LEDGER) in str(error)
         assert "cannot go on without it" in str(error)
-    assert read_ledger(broker, RUN).start is None
+    assert not read_ledger(broker, RUN).has_begun
 
 
 def wait_until(question: Callable[[], bool]) -> None:

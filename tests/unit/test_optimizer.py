@@ -245,7 +245,6 @@ def test_the_state_says_where_the_state_is(home: House) -> None:
         step(model, opt)
         saved = pickle.loads(pickle.dumps(opt.state_dict()))  # noqa: S301 - our own bytes
         start = home.ledger().start
-        assert start is not None
         assert saved["driftline"] == {
             "run": "lines",
             "uuid": start.run.hex(),

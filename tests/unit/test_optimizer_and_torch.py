@@ -123,7 +123,6 @@ def test_wrapper(home: House) -> None:
     with home.optimizer(wrapped) as opt:
         step(wrapped, opt)
         layout = home.ledger().layout
-    assert layout is not None
     assert [segment.name for segment in layout.segments] == ["weight", "bias"]
 
 

@@ -227,7 +227,6 @@ def dismiss(home: House, worker: str) -> None:
     state = home.ledger()
     group = state.worker_group(worker)
     assert group is not None
-    assert state.start is not None
     gone = Leave(run=state.start.run, worker=worker, incarnation=group.incarnation, reason="dismissed")
     producer = home.broker.producer()
     producer.send(topic_name(RUN, Stream.EVENTS), 0, encode(gone))

@@ -43,7 +43,6 @@ class UnacknowledgedStage(Stage):
     def ask_for_the_end(self) -> None:
         """Stop the run, and give it time to end."""
         start = self.worker.state.start
-        assert start is not None
         self.append(Stream.EVENTS, 0, bytes(encode(StopRequest(run=start.run, sender="ada", reason="enough"))))
         self.wait()
 

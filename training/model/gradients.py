@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from driftline.errors import RunRefused, UsageError
-from driftline.ledger.event_check import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
+from driftline.ledger.weights import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
 from driftline.schemas.model.dtypes import PARAMETER_DTYPES
 from driftline.schemas.model.layout import Layout
 from driftline.training.model.layout import FlatArray, bound, segment_tensor

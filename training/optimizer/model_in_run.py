@@ -11,9 +11,7 @@ from driftline.errors import RunEnded, UsageError
 from driftline.ledger.follower import Model
 from driftline.ledger.run_state import RunState
 from driftline.producers.deltas import Gradient
-from driftline.schemas.model.layout import Layout
 from driftline.schemas.records.sample_range import Samples, count
-from driftline.schemas.run.config import RunConfig
 from driftline.training.model.layout import load_parameters
 from driftline.training.optimizer.gradient import Said, gradient_of
 from driftline.training.optimizer.rates import WRITTEN, Rates
@@ -128,7 +126,7 @@ class ModelInRun:
 
     def _gradient(self, base: Model, said: Said) -> Gradient | str:
         state = self._member.look()
-        return gradient_of(self._model, layout_of(state), base.flat, said, config_of(state).local.clip_norm)
+        return gradient_of(self._model, state.layout, base.flat, said, state.config.local.clip_norm)
 
     # -- samples -----------------------------------------------------------------------------------------------------
 
@@ -243,40 +241,24 @@ class ModelInRun:
     def show_rates(self) -> None:
         """Write the rates of the next version into ``param_groups``, unless they are the script's."""
         if self._rates is None:
-            self._rates = Rates(config_of(self._member.look()), self._groups())
+            self._rates = Rates(self._member.look().config, self._groups())
         self._rates.show(self._groups(), self.version + 1)
 
     def place(self, fingerprint: str) -> RunPlace:
         """Return where the model is."""
         start = self._member.look().start
-        if start is None:
-            raise AssertionError("a member of a run that has not started")
         return RunPlace(start.name, start.run.hex(), self.version, fingerprint)
 
     def words(self) -> str:
         """Say in a line what was joined."""
         state = self._member.look()
-        config, workers = config_of(state), ", ".join(sorted(one.worker for one in state.groups.values()))
+        config, workers = state.config, ", ".join(sorted(one.worker for one in state.groups.values()))
         epochs = f"ends after {config.data.epochs} epochs" if config.data.epochs else "ends when it is stopped"
         end = f"ends at version {config.steps}" if config.steps else epochs
         return f"at version {self.version}; mode {config.consistency.mode}; {end}; workers {workers or 'none any more'}"
 
     def _take(self, model: Model) -> None:
         if model.version != self.version:
-            load_parameters(self._model, layout_of(self._member.look()), model.flat)
+            load_parameters(self._model, self._member.look().layout, model.flat)
         self.version, self._base = model.version, model
         self.show_rates()
-
-
-def layout_of(state: RunState) -> Layout:
-    """Return the layout of a run that has started."""
-    if state.layout is None:
-        raise AssertionError("a run that has started has a layout")
-    return state.layout
-
-
-def config_of(state: RunState) -> RunConfig:
-    """Return the configuration of a run that has started."""
-    if state.config is None:
-        raise AssertionError("a run that has started has a configuration")
-    return state.config

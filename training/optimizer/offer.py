@@ -89,7 +89,7 @@ class Offers:
     def __call__(self, state: RunState) -> Offer:
         """Return what to start the run with, and what it must fit."""
         config = self._config()
-        if state.config is not None:
+        if state.has_begun:
             config = adopted(config, state.config, self._chosen)
         check_local(config)
         layout = Layout(self._layout.segments, config.partitions)

@@ -83,15 +83,13 @@ class EvaluatorSession:
 
     def waiting_for(self) -> str:
         """Say what is missing while there is nothing to measure."""
-        if self.state.start is None:
+        if not self.state.has_begun:
             return "the run to start"
         newest = self.reader.follower.newest
         return f"a version newer than {-1 if newest is None else newest.version}"
 
     def report(self, version: int, metrics: Mapping[str, float]) -> list[Effect]:
         """Say what was measured on a version."""
-        if self.state.start is None:
-            raise AssertionError("report() follows to_measure()")
         report = EvaluationReport(
             run=self.state.start.run,
             evaluator=self.name,
@@ -108,13 +106,12 @@ class EvaluatorSession:
         return Send(Stream.EVENTS, 0, encode(report))
 
     def _beat(self, now_s: float) -> list[Effect]:
-        start, config = self.state.start, self.state.config
-        if start is None or config is None or now_s < self._next_beat_s:
+        if not self.state.has_begun or now_s < self._next_beat_s:
             return []
-        self._next_beat_s = now_s + config.tick_interval_s
+        self._next_beat_s = now_s + self.state.config.tick_interval_s
         newest = self.reader.follower.newest
         beat = Heartbeat(
-            run=start.run,
+            run=self.state.start.run,
             member=self.name,
             incarnation=self.incarnation,
             role="evaluator",

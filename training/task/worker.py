@@ -77,7 +77,7 @@ def work(
                 running.telling(lambda: session.leave("stopped"))  # noqa: B023 - called at once
         if finish is None or not session.may_return:
             return finish or Finish("stopped")
-        if session.state.start is not None:
+        if session.state.has_begun:
             check_same_run(broker, settings.run, session.state.start)
         log.warning("%s; it joins again", finish.failure)
         state = enter_ledger(broker, settings.run).state()

@@ -125,8 +125,7 @@ class Drawing:
 
     @staticmethod
     def _nothing(session: WorkerSession) -> Found | None:
-        config = session.state.config
-        by_clock = config is not None and config.consistency.closes_by_clock
+        by_clock = session.state.config.consistency.closes_by_clock
         return Found(must_skip=True) if by_clock and session.lacks_samples else None
 
     # -- stepping ----------------------------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def check_data(samples: int, state: RunState) -> RunConfig:
         UsageError: it leases none, or another number; says what to do.
     """
     config = state.config
-    if config is None or not config.data.is_leased:
+    if not config.data.is_leased:
         raise UsageError(
             f"this run leases no samples, so a Sampler has none; make it with "
             f"driftline.Optimizer(…, samples={samples}, batch_size=…), which all of its scripts must agree on"

@@ -63,8 +63,8 @@ class VersionReader:
 
     def settled(self) -> Model | None:
         """Return the newest version once everything that was there has been read."""
-        layout = self.reader.state.layout
-        if layout is None or len(self._ends) < layout.partitions:
+        state = self.reader.state
+        if not state.has_begun or len(self._ends) < state.layout.partitions:
             return None
         return self.reader.follower.newest
 
@@ -82,7 +82,7 @@ class VersionReader:
 
     def waiting_for(self) -> str:
         """Say what is missing."""
-        if self.reader.state.start is None:
+        if not self.reader.state.has_begun:
             return "the run to start"
         newest = self.reader.follower.newest
         return f"a version newer than {-1 if newest is None else newest.version}"

@@ -97,7 +97,7 @@ class Participation:
     def _begin(self, *, gives_way: bool) -> tuple[WorkerSession, Running]:
         search = enter_ledger(self._broker, self._run)
         state = read_present(self._broker, self._run, search)
-        self._knew_run = state.start is not None
+        self._knew_run = state.has_begun
         if state.worker_group(self.worker) is not None and not gives_way:
             log.warning("run %s has a member called %s already; this process takes its place", self._run, self.worker)
         offer = self._make_offer(state)
@@ -178,7 +178,7 @@ class Participation:
             if not self._may_go_on(finish):
                 return None
             self._close_running()
-            if self._session.state.start is not None:
+            if self._session.state.has_begun:
                 check_same_run(self._broker, self._run, self._session.state.start)
             self._session, self._running = self._begin(gives_way=self._session.may_return)
 

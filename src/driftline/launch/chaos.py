@@ -54,7 +54,7 @@ class LedgerWatch:
     @property
     def version(self) -> int:
         """The newest version; -1 before the start of the run."""
-        return -1 if self.state.start is None else self.state.version
+        return self.state.version if self.state.has_begun else -1
 
     def poll(self, timeout_s: float) -> bool:
         """Wait for the next record; return whether it counts.

@@ -6,8 +6,7 @@ wrong, in words, or nothing.
 
 import math
 
-from driftline.ledger.event_check import rates_problem, weight_problem
-from driftline.ledger.policy import mean_rates
+from driftline.ledger.weights import mean_rates, rates_problem, weight_problem
 from driftline.rules import check_rule, tensor_names
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.records import Checkpoint, RunStart, Use, Version

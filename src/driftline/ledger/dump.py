@@ -54,8 +54,6 @@ def heads_kept(config: RunConfig) -> int:
 def freeze(state: RunState) -> FrozenState:
     """Return the state of a run that has started, directly behind the record of its newest version."""
     config, version = state.config, state.version
-    if config is None:
-        raise AssertionError("a version of a run that has not started")
     return FrozenState(
         next_offset=state.next_offset,
         start_offset=state.start_offset,

@@ -4,9 +4,9 @@ An event that decodes may still say anything: it has no digest, and whoever can 
 is wrong with it is found here, so that no number out of an event reaches an index, a table or a ledger record unseen.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
+from driftline.ledger.run_state import RunState
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.records import (
     Contribution,
@@ -29,15 +29,8 @@ from driftline.schemas.records.sample_range import samples_problem
 MAX_TEXT_CHARS: Final = 2_000
 """Of a reason that goes on into the ledger; what is beyond is cut off, so that the record fits."""
 
-LEAST_WEIGHT: Final = 2.0**-53
-MOST_WEIGHT: Final = 2.0**53
-"""Weights of contributions, beside 0: sums of them, and what damping makes of them, stay far inside float64."""
-
 MOST_BATCHES: Final = 2**53
 """That anybody can have read."""
-
-MOST_RATE: Final = 2.0**53
-"""Of learning rates that scripts set: their weighted sums stay far inside float64."""
 
 MOST_RANGES: Final = 4_096
 """Of samples that one clock has read: so many fit into a ledger record, whoever else is in it."""
@@ -49,13 +42,12 @@ _LAST_OFFSET: Final = 2**63 - 2
 """A version records the offset behind it, in 64 bits."""
 
 
-def event_problem(event: Event, layout: Layout | None, version: int) -> str:
+def event_problem(event: Event, state: RunState | None) -> str:
     """Return what keeps an event from being believed; nothing if it may be.
 
     Args:
         event: as decoded.
-        layout: of the run, None before its start.
-        version: the newest that has been read of the ledger.
+        state: fold of the ledger; None judges the event alone.
     """
     sender = _sender(event)
     if sender is not None and not is_member_name(sender):
@@ -64,7 +56,9 @@ def event_problem(event: Event, layout: Layout | None, version: int) -> str:
         return f"clock {event.clock}: clocks begin at 1"
     if isinstance(event, Contribution | Skip):
         return _read_problem(event)
-    return "" if layout is None else _servers_problem(event, version + VERSIONS_AHEAD, layout)
+    if state is None or not state.has_begun:
+        return ""
+    return _servers_problem(event, state.version + VERSIONS_AHEAD, state.layout)
 
 
 def _servers_problem(event: Event, newest: int, layout: Layout) -> str:
@@ -77,21 +71,6 @@ def _servers_problem(event: Event, newest: int, layout: Layout) -> str:
             return _snapshot_problem(event, newest, layout)
         case _:
             return ""
-
-
-def weight_problem(weight: float) -> str:
-    """Return why a contribution cannot count for ``weight``, or nothing."""
-    if weight == 0.0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT:
-        return ""
-    return f"its weight is {weight!r}, neither 0 nor a number from {LEAST_WEIGHT:.0e} to {MOST_WEIGHT:.0e}"
-
-
-def rates_problem(rates: Sequence[float], groups: int) -> str:
-    """Return why a contribution cannot ask for these learning rates, or nothing; ``groups`` is how many it takes."""
-    if len(rates) != groups:
-        return f"it brings {len(rates)} learning rates for {groups} parameter groups"
-    wrong = [rate for rate in rates if not 0.0 <= rate <= MOST_RATE]
-    return f"its learning rate {wrong[0]!r} is no number from 0 to {MOST_RATE:.0e}" if wrong else ""
 
 
 def shorten(text: str) -> str:

@@ -94,17 +94,15 @@ class Follower:
 
     def _is_sound(self, record: Parameters, value: bytes) -> bool:
         """Whether a server of this run wrote the record; what another run left behind must not crowd it out."""
-        layout, start = self._state.layout, self._state.start
-        if layout is None or start is None or not 0 <= record.shard < layout.shard_count:
+        if not self._state.has_begun or not 0 <= record.shard < self._state.layout.shard_count:
             return False
+        layout = self._state.layout
         begin, end = layout.shard_range(record.shard)
         fits = record.elements == end - begin and len(record.payload) == FP32_BYTES * record.elements
-        return fits and verify_digest(start.run, value, record)
+        return fits and verify_digest(self._state.start.run, value, record)
 
     def _place(self, record: Parameters) -> bool:
         layout = self._state.layout
-        if layout is None:
-            raise AssertionError("a sound record needs a layout")
         opened = self._open.get(record.version)
         if opened is None:
             opened = _Open(np.empty(layout.elements, np.float32), set(range(layout.shard_count)))

@@ -67,8 +67,8 @@ class KnownEnds:
         return self._state.deltas_end.get(partition, 0)
 
     def _missing(self, partition: int, known: int, end: int) -> str:
-        run = "" if self._state.config is None else self._state.config.name
+        topic = topic_name(self._state.config.name, Stream.DELTAS)
         return (
-            f"{topic_name(run, Stream.DELTAS)} partition {partition} ends at offset {end}, and the ledger uses deltas "
+            f"{topic} partition {partition} ends at offset {end}, and the ledger uses deltas "
             f"up to offset {known}: the topic was deleted, made anew or cut short; {WAY_OUT}"
         )

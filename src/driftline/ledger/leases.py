@@ -21,7 +21,6 @@ from driftline.ledger.sample_positions import Places
 from driftline.schemas.records import Grant, GroupId
 from driftline.schemas.records.sample_range import SampleRange, Samples, count, joined
 from driftline.schemas.run.config import RunConfig
-from driftline.schemas.run.data import DataConfig
 
 MOST_OPEN: Final = 64
 """Epochs from the oldest under way to the newest, both included: whoever is so far ahead of the slowest waits."""
@@ -57,7 +56,7 @@ class Leases:
     """What the ledger says of samples. Methods that change it expect what the methods named ``…problem`` let through.
 
     Args:
-        config: of the run; None before it starts.
+        config: of the run.
 
     Attributes:
         next_epoch: the first that has not begun; those before it are under way or over.
@@ -65,10 +64,10 @@ class Leases:
         burned: samples that went into none and are used up.
     """
 
-    def __init__(self, config: RunConfig | None = None) -> None:
-        self._data = DataConfig() if config is None else config.data
-        self._fixed = 0 if config is None or config.local.is_boxed else config.data.batch_size * config.local.steps
-        self._clocks = 0 if config is None else config.max_unsettled
+    def __init__(self, config: RunConfig) -> None:
+        self._data = config.data
+        self._fixed = 0 if config.local.is_boxed else config.data.batch_size * config.local.steps
+        self._clocks = config.max_unsettled
         self.next_epoch = 0
         self.consumed = 0
         self.burned = 0

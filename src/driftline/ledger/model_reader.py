@@ -54,9 +54,9 @@ class ModelReader:
         return []
 
     def _open_parameters(self) -> list[Effect]:
-        layout = self.state.layout
-        if not self._with_parameters or self._tail or not self.is_caught_up or layout is None:
+        if not self._with_parameters or self._tail or not self.is_caught_up or not self.state.has_begun:
             return []
+        layout = self.state.layout
         shards = max(len(layout.shards_of(partition)) for partition in range(layout.partitions))
         self._tail = 2 * shards + SPARE_RECORDS
         return self._read_tails(layout)
@@ -65,7 +65,7 @@ class ModelReader:
         """Double the tail until it holds a complete version or the whole partition."""
         layout = self.state.layout
         self._ends[event.partition] = event.offset
-        if layout is None or self.follower.newest is not None or len(self._ends) < layout.partitions:
+        if self.follower.newest is not None or len(self._ends) < layout.partitions:
             return []
         if self._tail >= max(self._ends.values()):
             return []

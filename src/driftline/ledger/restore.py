@@ -41,8 +41,6 @@ def _thawed(record: Checkpoint, frozen: FrozenState, start: RunStart) -> RunStat
     state, version = RunState(), record.version
     state.chain.head = frozen.start_head
     state.begin(frozen.start_offset, start)
-    if state.config is None:
-        raise AssertionError("a start brings settings")
     state.chain.head, state.chain.term = frozen.head, frozen.term
     state.chain.valid = frozen.totals.valid
     state.next_offset, state.version, state.began_at = frozen.next_offset, version, version

@@ -86,26 +86,30 @@ class RunState:
     """Everything that the ledger decides, up to ``next_offset``.
 
     Attributes:
+        has_begun: whether the ledger holds the start of the run. Before it `start`, `config`, `layout` and `leases` do
+            not exist: to read them is an error of the caller.
         began_at: the version that was thawed (`driftline.ledger.restore`); 0 for a fold from the beginning.
         passed_over: checkpoints that were looked at and not begun at, because they do not count or cannot be.
         frozen: states at snapshot points that the last checkpoint does not cover, the newest `FROZEN_KEPT`.
     """
+
+    start: RunStart
+    config: RunConfig
+    layout: Layout
+    leases: Leases
 
     def __init__(self) -> None:
         self.chain = Chain()
         self.next_offset = 0
         self.began_at = 0
         self.passed_over = 0
-        self.start: RunStart | None = None
+        self.has_begun = False
         self.start_offset = -1
         self.start_head = NO_HASH
-        self.config: RunConfig | None = None
-        self.layout: Layout | None = None
         self.version = 0
         self.heads: dict[int, bytes] = {}
         self.groups: dict[GroupId, Group] = {}
         self.leases_of = Leases
-        self.leases = self.leases_of()
         self.removed: dict[GroupId, str] = {}
         self.joined: dict[tuple[str, bytes], GroupId] = {}
         self.first_names: tuple[str, ...] = ()
@@ -149,7 +153,7 @@ class RunState:
         if isinstance(record, RunStart):
             self.begin(offset, record)
             return
-        if self.start is None or self.ended is not None:
+        if not self.has_begun or self.ended is not None:
             raise IntegrityError(f"ledger offset {offset}: {type(record).__name__} outside of a running run")
         match record:
             case Membership():
@@ -173,7 +177,7 @@ class RunState:
         Raises:
             IntegrityError: there is one already, or it contradicts itself.
         """
-        if self.start is not None:
+        if self.has_begun:
             raise IntegrityError(f"ledger offset {offset}: a second RunStart")
         try:
             config, layout = run_config_from_json(record.config), layout_from_json(record.layout)
@@ -182,6 +186,7 @@ class RunState:
         _refuse(offset, record, contradictions.in_start(record, config, layout))
         self.start, self.config, self.layout = record, config, layout
         self.leases = self.leases_of(config)
+        self.has_begun = True
         self.start_offset, self.start_head = offset, self.chain.head
         self.heads[0] = self.chain.head
 
@@ -214,8 +219,7 @@ class RunState:
     def _version(self, offset: int, record: Version) -> None:
         if record.version != self.version + 1:
             raise IntegrityError(f"ledger offset {offset}: version {record.version} follows version {self.version}")
-        if self.config is not None and self.layout is not None:
-            _refuse(offset, record, contradictions.in_version(record, self.config, self.layout))
+        _refuse(offset, record, contradictions.in_version(record, self.config, self.layout))
         for use in record.uses:
             self._settle(offset, use.group, use.clock)
             self.used_at[use.group, use.clock] = record.version
@@ -257,8 +261,7 @@ class RunState:
                 f"ledger offset {offset}: a Checkpoint of version {record.version} behind one of {before}, at version "
                 f"{self.version}"
             )
-        if self.config is not None and self.layout is not None:
-            _refuse(offset, record, contradictions.in_checkpoint(record, self.config, self.layout))
+        _refuse(offset, record, contradictions.in_checkpoint(record, self.config, self.layout))
         if record.state and record.version >= self.began_at:
             _refuse(offset, record, difference(self.frozen.get(record.version), record))
         self.superseded, self.checkpoint = self.checkpoint, record
@@ -267,14 +270,14 @@ class RunState:
 
     def _freeze(self) -> None:
         """Remember the state at a snapshot point, which a checkpoint may carry."""
-        if self.config is not None and self.config.is_snapshot_point(self.version):
+        if self.config.is_snapshot_point(self.version):
             self.frozen[self.version] = self.freeze(self)
             if len(self.frozen) > FROZEN_KEPT:
                 del self.frozen[min(self.frozen)]
 
     def _raise_slowest(self) -> None:
         """Groups that the clock rule no longer waits for do not fall further behind."""
-        floor = None if self.config is None else floor_of_slowest(self.version, self.config.consistency)
+        floor = floor_of_slowest(self.version, self.config.consistency)
         if floor is not None:
             for group in self.groups.values():
                 group.settled_pace = max(group.settled_pace, floor)
@@ -330,7 +333,6 @@ class RunState:
 
         Hashes of versions are kept for some more: contributions name them.
         """
-        kept = 0 if self.config is None else heads_kept(self.config)
         for table in (self.versions, self.states, self.evaluations):
             newest = max(table, default=0)
             for known in [known for known in table if known < version and known != newest]:
@@ -339,7 +341,7 @@ class RunState:
         for clock in [clock for clock, used_at in self.used_at.items() if used_at <= version]:
             del self.used_at[clock]
         self.publish_points = {point for point in self.publish_points if point >= version}
-        for known in [known for known in self.heads if known < version - kept]:
+        for known in [known for known in self.heads if known < version - heads_kept(self.config)]:
             del self.heads[known]
         self._forget_groups()
 
@@ -357,7 +359,7 @@ class RunState:
     @property
     def is_finished(self) -> bool:
         """Whether the run has made its last version, or used its data as often as it was to; no version follows."""
-        return self.config is not None and (self.config.is_last(self.version) or self.leases.is_done)
+        return self.has_begun and (self.config.is_last(self.version) or self.leases.is_done)
 
     def worker_group(self, worker: str) -> Group | None:
         """Return the live group of a worker name, if it has one."""

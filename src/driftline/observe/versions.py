@@ -61,7 +61,7 @@ def load_one(broker: Broker, run: str, version: int) -> Version:
     """
     check_run_exists(broker, run)
     state = read_ledger(broker, run)
-    if version not in state.publish_points or state.layout is None:
+    if not state.has_begun or version not in state.publish_points:
         raise RunRefused(f"run {run} has not published version {version}; {_nearest(state, version)}")
     follower = Follower(state)
     for partition in range(state.layout.partitions):
@@ -102,13 +102,10 @@ def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
 
 
 def _version(state: RunState, model: Model) -> Version:
-    layout = state.layout
-    if layout is None:
-        raise AssertionError("a model without a layout")
     loss = _loss(state, model.version)
     stopped = state.ended is not None and state.ended.version == model.version
     is_last = stopped or (state.is_finished and model.version == state.version)
-    return Version(model.version, loss, is_last, state_dict_of(layout, model.flat))
+    return Version(model.version, loss, is_last, state_dict_of(state.layout, model.flat))
 
 
 def _loss(state: RunState, version: int) -> float:

@@ -52,7 +52,7 @@ def _entry(broker: Broker, run: str, say: Callable[[str], None]) -> RunEntry:
         state = read_ledger(broker, run, say)
     except (IntegrityError, ConfigError, TopicMissing) as error:
         return RunEntry(run=run, uuid=None, version=0, state="unreadable", problem=str(error))
-    uuid = None if state.start is None else state.start.run.hex()
+    uuid = state.start.run.hex() if state.has_begun else None
     return RunEntry(run=run, uuid=uuid, version=state.version, state=run_state_word(state))
 
 
@@ -84,7 +84,7 @@ def find_members(broker: Broker, run: str) -> Members | None:
 
 def members_of(broker: Broker, run: str, state: RunState) -> Members:
     """Return who works on a run whose ledger has been read: listens for at least `LISTEN_S` seconds."""
-    if state.start is None or state.config is None:
+    if not state.has_begun:
         return Members()
     events = listen(broker, run, state.start.run, max(LISTEN_S, 3 * state.config.tick_interval_s))
     workers, servers = (

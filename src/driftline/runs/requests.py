@@ -73,10 +73,10 @@ class StopRequester(_Request):
     def _answer(self) -> list[Effect]:
         if self.state.ended is not None:
             return [Finish(ENDED)]
-        return [Finish(REFUSED, "it has not begun: no server has accepted it")] if self.state.start is None else []
+        return [] if self.state.has_begun else [Finish(REFUSED, "it has not begun: no server has accepted it")]
 
     def _request(self) -> list[Effect]:
-        if self.state.start is None:
+        if not self.state.has_begun:
             return []
         request = StopRequest(run=self.state.start.run, sender=self._sender, reason=self._reason)
         return [Send(Stream.EVENTS, 0, encode(request))]
@@ -98,17 +98,15 @@ class RunCreator(_Request):
         self._proposed: Proposed | None = None
 
     def _answer(self) -> list[Effect]:
-        start = self.state.start
-        if start is None:
+        if not self.state.has_begun:
             return []
+        start = self.state.start
         if self._proposed is not None and start.run == self._proposed.run:
             return [Finish(CREATED)]
         cleared: list[Effect] = [] if self._proposed is None else [*self._proposed.tombstones()]
         return [*cleared, self._compared(start)]
 
     def _compared(self, start: RunStart) -> Finish:
-        if self.state.config is None or self.state.layout is None:
-            raise AssertionError("RunStart brings a configuration and a layout")
         found = differences(self._offer.config, self.state.config)
         found += layout_differences(self._offer.layout, self.state.layout)
         if not found:
@@ -116,7 +114,7 @@ class RunCreator(_Request):
         return Finish(REFUSED, exists_otherwise(start.name, SETTINGS_OR_MODEL, found))
 
     def _request(self) -> list[Effect]:
-        if self.state.start is not None:
+        if self.state.has_begun:
             return []
         if self._proposed is not None:
             return [self._proposed.event]

@@ -24,7 +24,7 @@ class KeepsWhatTheGoneHeld(Leases):
 class ReturnsTwice(Leases):
     """Gives back with a removed worker's samples those of its last clock, which a version has consumed."""
 
-    def __init__(self, config: RunConfig | None = None) -> None:
+    def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         self._last: dict[GroupId, Samples] = {}
 

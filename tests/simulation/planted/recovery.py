@@ -24,7 +24,7 @@ class RestoresWithoutSteps(ShardServer):
 
     def _loaded(self, owned: OwnedPartition) -> Iterable[Effect]:
         restoring = owned.restoring
-        if restoring is not None and self._state.config is not None and restoring.version:
+        if restoring is not None and restoring.version:
             shards, fresh = restoring.shards(), RULES[self._state.config.rule.name].start()
             for shard in shards.values():
                 shard._steps = [fresh for _ in shard._steps]
@@ -55,7 +55,7 @@ class DeletesWhatIsOfficial(Snapshotting):
 
     def _superseded(self, partition: int) -> list[bytes]:
         checkpoint, layout = self._state.checkpoint, self._state.layout
-        if checkpoint is None or layout is None:
+        if checkpoint is None:
             return []
         return [
             snapshot_key(place.shard, checkpoint.version, place.tensor, place.digest)

@@ -63,8 +63,10 @@ class GivesUpUnreadDeltas(Evidence):
     """Counts ticks while the owners' versions keep up, although the head waits for deltas that they have not read."""
 
     def hear_tick(self, ticks_read: int) -> None:
+        if not self._state.has_begun:
+            return
         config = self._state.config
-        if config is not None and all(
+        if all(
             ticks_read - self.heard.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
             and self.applied.get(partition, -9) >= self._state.version - 2
             for partition in range(config.partitions)
@@ -76,7 +78,7 @@ class HearsAnyRun(Evidence):
     """Believes before RunStart whatever is said, also by members of another run."""
 
     def hear(self, event: Event, ticks_read: int) -> None:
-        if self._state.start is None:
+        if not self._state.has_begun:
             self._hear(event, ticks_read)
         else:
             super().hear(event, ticks_read)

@@ -83,7 +83,7 @@ class AsksBuffersToBeFinite(ShardServer):
     """Refuses a delta because of what its buffers would be as numbers."""
 
     def on_delta(self, delta: Delta, received: Received) -> Iterable[Effect]:
-        if self._state.layout is not None and not is_finite(np.frombuffer(delta.payload, "<f4")):
+        if not is_finite(np.frombuffer(delta.payload, "<f4")):
             return self._refuse((delta.group, delta.clock), "not finite")
         return super().on_delta(delta, received)
 

@@ -38,7 +38,7 @@ class CheckedStates:
 
     def _compare(self, record: Checkpoint) -> None:
         self._state.forget_before(record.version)
-        if record.state and self._state.start is not None:
+        if record.state:
             try:
                 state = thaw(record, self._state.start)
             except NotThawed as error:

@@ -75,7 +75,6 @@ def test_the_ledger_tells_a_death_that_was_seen_from_a_goodbye(reason: str, word
     stage = Stage()
     stage.play(1)
     start = stage.worker.state.start
-    assert start is not None
     goodbye = Leave(run=start.run, worker="worker-1", incarnation=stage.worker.incarnation, reason=reason)
     stage.append(Stream.EVENTS, 0, bytes(encode(goodbye)))
     stage.settle()

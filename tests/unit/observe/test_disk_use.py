@@ -6,6 +6,7 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds
+from driftline.ledger.run_state import RunState
 from driftline.observe.run.disk_use import deltas_between, disk_use, kept_deltas, size
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from tests.unit.shard_models import cut
@@ -56,4 +57,6 @@ def test_what_is_kept_is_counted_by_offsets() -> None:
 
 def test_a_run_whose_deltas_are_gone_can_still_be_looked_at() -> None:
     """Its ledger tells where it stood; how much of the deltas is kept is unknown."""
-    assert kept_deltas(MemoryBroker(), "gone", LAYOUT) is None
+    state = RunState()
+    state.has_begun, state.layout = True, LAYOUT
+    assert kept_deltas(MemoryBroker(), "gone", state) is None

@@ -40,7 +40,6 @@ def tell(stage: Stage, event: StopRequest) -> None:
 def stopped(stage: Stage) -> RunEnd:
     """Ask for the end, and let time pass."""
     start = stage.worker.state.start
-    assert start is not None
     tell(stage, StopRequest(run=start.run, sender="ada-laptop", reason="enough"))
     for _ in range(20):
         stage.tick()

@@ -39,6 +39,6 @@ def _read(reader: Reader, run: str) -> RunState:
         found = reader.poll(_POLL_S)
         if isinstance(found, Record):
             state.read(found.offset, found.value)
-        if isinstance(found, EndReached) or state.start is not None:
+        if isinstance(found, EndReached) or state.has_begun:
             return state
     raise WaitTimeout(f"the ledger of run {run!r} could not be read within {READ_S:.0f} s; is its Kafka still there?")

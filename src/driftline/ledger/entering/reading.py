@@ -105,7 +105,10 @@ def read_config(broker: Broker, run: str) -> RunConfig | None:
         IntegrityError: the ledger contradicts itself.
         WaitTimeout: Kafka stopped answering.
     """
-    return read_birth(broker, run).config if run in run_names(broker) else None
+    if run not in run_names(broker):
+        return None
+    state = read_birth(broker, run)
+    return state.config if state.has_begun else None
 
 
 @contextmanager

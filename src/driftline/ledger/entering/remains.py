@@ -27,7 +27,7 @@ def check_ledger_kept(broker: Broker, run: str) -> None:
     with closing(broker.admin()) as admin:
         # In this order: what is written by a run that begins meanwhile is preceded by its start.
         written = _written(admin, run)
-    if written and read_birth(broker, run).start is None:
+    if written and not read_birth(broker, run).has_begun:
         raise RunRefused(
             f"run {run!r} was begun before, for {written}, but its ledger {topic_name(run, Stream.LEDGER)} holds no "
             f"start of a run: the topic was deleted, made anew or cut short; {WAY_OUT}. `driftline runs delete {run}` "

@@ -38,7 +38,7 @@ class SameRun:
         chain = self._state.chain
         valid, void = chain.valid - self._valid, chain.void - self._void
         self._valid, self._void = chain.valid, chain.void
-        return self._state.start is not None and void > valid
+        return self._state.has_begun and void > valid
 
     def check(self) -> None:
         """Return if the run is the same, or Kafka does not say; takes as long as Kafka takes to answer.
@@ -47,11 +47,10 @@ class SameRun:
             RunRefused: it was deleted; says whether another began under its name.
             IntegrityError: the ledger contradicts itself.
         """
-        start = self._state.start
-        if start is None:
+        if not self._state.has_begun:
             return
         try:
-            check_same_run(self._broker, self._run, start)
+            check_same_run(self._broker, self._run, self._state.start)
         except (BrokerError, WaitTimeout) as error:
             log.info("whether run %s is still the same cannot be looked up: %s", self._run, error)
 
@@ -78,4 +77,5 @@ def _start(broker: Broker, run: str) -> RunStart | None:
     with closing(broker.admin()) as admin:
         if ledger not in admin.topics([ledger]):
             return None
-    return read_birth(broker, run).start
+    state = read_birth(broker, run)
+    return state.start if state.has_begun else None

@@ -93,8 +93,6 @@ def read_difference(
     for version in versions:
         if version not in state.publish_points:
             raise UsageError(f"version {version} was applied and not published; {_published_near(version, story)}")
-    if state.layout is None:
-        raise AssertionError("a version without a layout")
     models = PublishedModels(state, versions)
     for partition in range(state.layout.partitions):
         _collect(broker, run, partition, models, say)

@@ -65,10 +65,8 @@ class PublishedModels:
     """
 
     def __init__(self, state: RunState, versions: Iterable[int]) -> None:
-        if state.layout is None or state.start is None:
-            raise AssertionError("only a run that has started has versions")
         self._state = state
-        self._layout: Layout = state.layout
+        self._layout = state.layout
         self._run = state.start.run
         self.models = {version: np.empty(self._layout.elements, np.float32) for version in versions}
         self._missing = {version: set(range(self._layout.shard_count)) for version in self.models}

@@ -67,7 +67,7 @@ def fate_of_clock(group: GroupId, clock: int, story: Story) -> str:
 
 def _delta(place: RecordPlace, record: Delta, value: bytes, story: Story) -> str:
     state = story.state
-    if state.start is None or state.layout is None:
+    if not state.has_begun:
         return NO_START
     try:
         reason = not_finite(
@@ -81,10 +81,9 @@ def _delta(place: RecordPlace, record: Delta, value: bytes, story: Story) -> str
 
 
 def _event(record: Event, story: Story) -> str:
-    start = story.state.start
-    if start is not None and record.run not in (start.run, NO_RUN):
+    if story.state.has_begun and record.run not in (story.state.start.run, NO_RUN):
         return "it is of another run under the same name: counted and dropped"
-    problem = event_problem(record, story.state.layout, story.state.version)
+    problem = event_problem(record, story.state)
     if problem:
         return f"the coordinator does not believe it: {problem}"
     if isinstance(record, Contribution | Skip | Receipt):
@@ -94,7 +93,7 @@ def _event(record: Event, story: Story) -> str:
 
 def _parameters(record: Parameters, value: bytes, story: Story) -> str:
     state = story.state
-    if state.start is None:
+    if not state.has_begun:
         return NO_START
     if not verify_digest(state.start.run, value, record):
         return "nobody takes it: it is not what its digest says"
@@ -107,9 +106,9 @@ def _parameters(record: Parameters, value: bytes, story: Story) -> str:
 
 
 def _snapshot(record: Snapshot, value: bytes, story: Story) -> str:
-    start = story.state.start
-    if start is None:
+    if not story.state.has_begun:
         return NO_START
+    start = story.state.start
     if not names_version_0(start, record):
         return "it is no part of this run: a proposal that was not chosen"
     if not verify_digest(start.run, value, record):

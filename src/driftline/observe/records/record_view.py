@@ -95,7 +95,7 @@ def view_record(place: RecordPlace, found: Record, story: Story) -> RecordView:
         key=_text(found.key),
         size=len(found.value or b""),
         type=type(record).__name__,
-        fields=_fields(record, story.state.layout),
+        fields=_fields(record, story.state.layout if story.state.has_begun else None),
         payload=_payload(record, found.value or b"", story) if isinstance(record, PayloadRecord) else None,
         verdict=verdict(place, record, found.value or b"", story),
     )
@@ -171,8 +171,9 @@ def plain(value: Any) -> Any:
 
 
 def _payload(record: PayloadRecord, value: bytes, story: Story) -> PayloadView:
-    start = story.state.start
-    right = None if start is None else verify_digest(start.run, value, record)
+    digest = "unknown"
+    if story.state.has_begun:
+        digest = "right" if verify_digest(story.state.start.run, value, record) else "wrong"
     try:
         numbers = decode_fp32(record.payload, record.elements)
     except Undecodable:
@@ -187,5 +188,5 @@ def _payload(record: PayloadRecord, value: bytes, story: Story) -> PayloadView:
         high=float(finite.max()) if finite.size else None,
         norm=float(np.sqrt(np.sum(np.square(finite)))),
         not_finite=int(numbers.size - finite.size),
-        digest="unknown" if right is None else "right" if right else "wrong",
+        digest=digest,
     )

@@ -79,7 +79,7 @@ def check_version(version: int | None, state: RunState) -> int:
     Raises:
         UsageError: the ledger does not have it.
     """
-    if state.start is None:
+    if not state.has_begun:
         raise UsageError("the run has not started, so it has no version yet")
     if version is None:
         return state.version
@@ -128,8 +128,7 @@ def _positions(record: Version | None) -> dict[str, int]:
 
 
 def _use(use: Use, story: Story) -> UseView:
-    layout = story.state.layout
-    elements = 0 if layout is None or use.kind != "delta" else layout.elements
+    elements = story.state.layout.elements if use.kind == "delta" else 0
     return UseView(
         worker=story.name(use.group),
         group=str(use.group),

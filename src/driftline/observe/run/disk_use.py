@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from driftline.broker.port import Bounds, Broker
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RightMissing, TopicMissing
+from driftline.ledger.run_state import RunState
 from driftline.rules import tensor_names
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.model.tensors import FP32_BYTES
@@ -42,22 +43,21 @@ def most_bytes(config: RunConfig, layout: Layout) -> int:
     return versions * per_version + (versions // max(1, config.snapshot_every)) * per_snapshot
 
 
-def kept_deltas(broker: Broker, run: str, layout: Layout | None) -> int | None:
+def kept_deltas(broker: Broker, run: str, state: RunState) -> int | None:
     """Return how many bytes of gradients the log of a run holds now, in one copy.
 
-    None if we may not look, if the topic is gone (the ledger can still be read), and if there is no ``layout`` because
-    the run has not started.
+    None if we may not look, if the topic is gone (the ledger can still be read), and before the start of the run.
 
     Counted by offsets: a delta that came twice counts twice, and of headers nothing does.
 
     Raises:
         BrokerError: Kafka does not answer.
     """
-    if layout is None:
+    if not state.has_begun:
         return None
     admin = broker.admin()
     try:
-        return deltas_between(admin.bounds(topic_name(run, Stream.DELTAS)), layout)
+        return deltas_between(admin.bounds(topic_name(run, Stream.DELTAS)), state.layout)
     except (RightMissing, TopicMissing):
         return None
     finally:

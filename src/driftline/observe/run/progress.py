@@ -56,7 +56,7 @@ class ProgressTracker:
 
     def update(self, state: RunState) -> None:
         """Derive the progress of now."""
-        if state.start is None or state.config is None:
+        if not state.has_begun:
             self.newest = Progress(run=self._run, phase="waiting for the run to start")
             return
         self.run_uuid = state.start.run
@@ -77,9 +77,9 @@ class ProgressTracker:
             **self._disk(state.config, state.layout),
         )
 
-    def _disk(self, config: RunConfig, layout: Layout | None) -> dict[str, Any]:
+    def _disk(self, config: RunConfig, layout: Layout) -> dict[str, Any]:
         """Compute it once: settings and layout never change."""
-        if not self.newest.disk and layout is not None:
+        if not self.newest.disk:
             return {"disk": disk_use(config, layout), "disk_bytes": most_bytes(config, layout)}
         return {"disk": self.newest.disk, "disk_bytes": self.newest.disk_bytes}
 

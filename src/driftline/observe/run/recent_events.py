@@ -66,7 +66,7 @@ class RecentEvents:
         except Undecodable:
             self.undecodable += 1
             return
-        if isinstance(event, Event) and event_problem(event, None, 0):
+        if isinstance(event, Event) and event_problem(event, None):
             return  # the coordinator drops it, too; an illegal name may not be printed
         match event:
             case Tick():
@@ -142,7 +142,7 @@ class RecentEvents:
 
 def read_recent_events(broker: Broker, run: str, state: RunState) -> RecentEvents:
     """Fold the last events of a run whose ledger has been read."""
-    events = RecentEvents(None if state.start is None else state.start.run)
+    events = RecentEvents(state.start.run if state.has_begun else None)
     for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Tail(RECENT_EVENTS), None):
         events.read(record.value, record.timestamp_ms)
     return events

@@ -128,7 +128,7 @@ class RunStatus:
 
 def build_status(run: str, state: RunState, live: RecentEvents, kept_bytes: int | None = None) -> RunStatus:
     """Put a run's status together."""
-    config, start = state.config, state.start
+    config = state.config if state.has_begun else None
     newest = max(state.states, default=None)
     digests = None if newest is None else state.states[newest]
     measured = max(state.evaluations, default=None)
@@ -137,7 +137,7 @@ def build_status(run: str, state: RunState, live: RecentEvents, kept_bytes: int 
     totals = state.totals
     return RunStatus(
         run=run,
-        uuid=None if start is None else start.run.hex(),
+        uuid=state.start.run.hex() if state.has_begun else None,
         state=run_state_word(state),
         version=state.version,
         steps=None if config is None or not config.steps else config.steps,
@@ -169,16 +169,15 @@ def build_status(run: str, state: RunState, live: RecentEvents, kept_bytes: int 
 
 
 def _data(state: RunState) -> dict[str, int | None]:
-    leases, config = state.leases, state.config
-    if config is None or not leases.is_on:
+    if not state.has_begun or not state.leases.is_on:
         return dict.fromkeys(("epoch", "epochs", "consumed", "burned"))
-    epochs = config.data.epochs or None
+    leases, epochs = state.leases, state.config.data.epochs or None
     return {"epoch": leases.epoch, "epochs": epochs, "consumed": leases.consumed, "burned": leases.burned}
 
 
 def wire_bytes(state: RunState) -> int:
     """Return the payload bytes of everything settled so far and of the versions published with their record."""
-    if state.layout is None:
+    if not state.has_begun:
         return 0
     settled = sum(state.totals.contributions.values()) + sum(state.totals.rejections.values())
     return (settled + state.totals.published) * state.layout.elements * FP32_BYTES
@@ -192,7 +191,7 @@ def run_state_word(state: RunState) -> str:
     """Return one of the words of `RunStatus.state`."""
     if state.ended is not None:
         return "failed" if state.ended.failure else "ended"
-    if state.start is None:
+    if not state.has_begun:
         return "empty"
     return "running" if state.first_names else "waiting"
 
@@ -241,8 +240,8 @@ def _worker(
 
 
 def _server(member: Member, state: RunState, live: RecentEvents) -> ServerStatus:
-    layout = state.layout
-    shards = [] if layout is None else [shard for one in member.partitions for shard in layout.shards_of(one)]
+    partitions = member.partitions if state.has_begun else ()
+    shards = [shard for one in partitions for shard in state.layout.shards_of(one)]
     return ServerStatus(
         name=member.name,
         incarnation=member.incarnation.hex(),
@@ -260,7 +259,7 @@ def _member_word(member: Member | None, state: RunState, live: RecentEvents) -> 
         return "left"
     if state.ended is not None:
         return "done"
-    if member is None or state.config is None:
+    if member is None or not state.has_begun:
         return "silent"
     patience_ms = 1000 * state.config.gone_after_ticks * state.config.tick_interval_s
     return "live" if live.newest_ms - member.seen_ms <= patience_ms else "silent"

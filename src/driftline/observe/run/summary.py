@@ -22,7 +22,7 @@ def read_status(broker: Broker, run: str, state: RunState) -> RunStatus:
         TopicMissing: the run was deleted meanwhile.
         BrokerError: Kafka does not answer, or refuses to work with us.
     """
-    return build_status(run, state, read_recent_events(broker, run, state), kept_deltas(broker, run, state.layout))
+    return build_status(run, state, read_recent_events(broker, run, state), kept_deltas(broker, run, state))
 
 
 def read_summary(broker: Broker, run: str, state: RunState) -> tuple[RunStatus, float]:

@@ -111,7 +111,7 @@ def build_top(run: str, story: Story, live: RecentEvents, lines: int) -> TopView
         versions_per_s=_rate(story, live),
         workers=_workers(status, story, live),
         newcomers=_newcomers(state, live),
-        awaited=0 if state.config is None or state.first_names else state.config.workers,
+        awaited=state.config.workers if state.has_begun and not state.first_names else 0,
         lags={one.name: max(0, state.version - one.version) for one in status.servers},
         failures={name: counters[name] for name in FAILURES if counters[name]},
         ledger=tuple(
@@ -128,7 +128,7 @@ def build_top(run: str, story: Story, live: RecentEvents, lines: int) -> TopView
 
 
 def _newcomers(state: RunState, live: RecentEvents) -> tuple[str, ...]:
-    if state.config is None or state.ended is not None:
+    if not state.has_begun or state.ended is not None:
         return ()
     since_ms = live.newest_ms - 1000 * state.config.gone_after_ticks * state.config.tick_interval_s
     return tuple(

@@ -20,8 +20,7 @@ def waited_for(state: RunState, live: RecentEvents, version_ms: int) -> Mapping[
         live: of the newest events.
         version_ms: append time of the newest version, milliseconds since the epoch.
     """
-    config = state.config
-    if config is None or state.ended is not None:
+    if not state.has_begun or state.ended is not None:
         return {}
     heard = {
         group.worker: live.members.get(("worker", group.worker, group.incarnation)) for group in state.groups.values()
@@ -51,15 +50,13 @@ def _unsettled(group: Group, member: Member | None) -> int:
 
 def _is_over(state: RunState, pace: int) -> bool:
     """Whether a worker of this pace has nothing left to do."""
-    config = state.config
-    by_pace = config is not None and config.consistency.closes_by_clock and config.is_last(pace)
+    by_pace = state.config.consistency.closes_by_clock and state.config.is_last(pace)
     return by_pace or state.is_finished
 
 
 def _has_no_samples(state: RunState, group: Group) -> bool:
     """Whether a worker waits for samples that others hold; by the clock rule it skips instead."""
-    config, leases = state.config, state.leases
-    by_clock = config is not None and config.consistency.closes_by_clock
+    leases, by_clock = state.leases, state.config.consistency.closes_by_clock
     return leases.is_on and not by_clock and not leases.is_due(group.id) and not leases.held(group.id)
 
 
@@ -75,8 +72,6 @@ def _slower(paces: Mapping[str, int], worker: str) -> tuple[str, ...]:
 def _may_start(state: RunState, group: Group, member: Member) -> bool:
     """Whether the clock rule lets it compute, by what it said last. By count, all of its clocks are on the newest."""
     config = state.config
-    if config is None:
-        return False
     bounds, k, unsettled = config.consistency, config.max_unsettled, _unsettled(group, member)
     if member.version < 0 or policy.too_stale(state.version - member.version, bounds):
         return False

@@ -113,10 +113,9 @@ class RunWatch:
 
     def _listen(self) -> None:
         """Begin with the events once the ledger says whose they must be."""
-        start = self.story.state.start
-        if start is not None:
+        if self.story.state.has_begun:
             self._listens = True
-            self.live = RecentEvents(start.run)
+            self.live = RecentEvents(self.story.state.start.run)
             self._reader.read(self._events, 0, Tail(RECENT_EVENTS))
 
     def view(self, lines: int) -> TopView:

@@ -69,7 +69,7 @@ class DeltasProof:
         self._unreadable: _Broken | None = None
         self._begin = 0
         self._next_offset = 0
-        unsettled = 0 if ledger.state.config is None else ledger.state.config.max_unsettled
+        unsettled = ledger.state.config.max_unsettled
         self._clocks_held = max(CLOCKS_HELD, unsettled)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -112,8 +112,6 @@ class DeltasProof:
 
     def _checked(self, delta: Delta, value: bytes, *, is_used: bool) -> CheckedDelta:
         state = self._ledger.state
-        if state.start is None or state.layout is None:
-            raise AssertionError("deltas are read of a run that has started")
         checked = check_delta(state.start.run, state.layout, self._owned.partition, delta, value)
         if is_used and (reason := not_finite(state.layout, delta, checked)):
             raise Undecodable(reason)  # no server would have given a receipt for it

@@ -226,18 +226,18 @@ class LedgerProof:
     @property
     def can_be_folded(self) -> bool:
         """Whether there is a run whose versions can be computed."""
-        return self.state.layout is not None
+        return self.state.has_begun
 
     @property
     def begins_with(self) -> Checkpoint | None:
         """Return what can be recomputed first: version 0 (None), or where earlier deltas are deleted a checkpoint."""
-        trims = self.state.config is not None and self.state.config.trims
+        trims = self.state.has_begun and self.state.config.trims
         return self.state.checkpoint if trims else None
 
     @property
     def publish_points(self) -> set[int]:
         """Versions that servers publish."""
-        return self.state.publish_points if self.state.start is not None else set()
+        return self.state.publish_points if self.state.has_begun else set()
 
     def uses_delta_at(self, clock: Clock) -> int | None:
         """Return the version that uses the deltas of a clock, or None."""

@@ -29,8 +29,6 @@ class PartitionProof:
 
     def __init__(self, ledger: LedgerProof, partition: int) -> None:
         state = ledger.state
-        if state.layout is None:
-            raise AssertionError("only a run that can be folded has partitions")
         self.owned = OwnedPartition(partition, state.layout, Restoring(state, partition, ledger.begins_with))
         self.deltas = DeltasProof(ledger, self.owned)
         self.digests = ShardDigests(self.owned)
@@ -119,7 +117,7 @@ class PartitionProof:
         named = {(place.shard, place.tensor): place.digest for place in checkpoint.places}
         head = self._ledger.state.heads[self.owned.version]
         for index, shard in self.owned.shards.items():
-            for record, key, _ in () if start is None else snapshots_of(start, shard, index, head):
+            for record, key, _ in snapshots_of(start, shard, index, head):
                 expected, found = digest_in_key(key), named[index, record.tensor]
                 if expected != found:
                     self._wrong_snapshot(offset, index, record.tensor, expected, found)

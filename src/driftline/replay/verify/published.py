@@ -112,8 +112,6 @@ class PublishedProof:
 
     def _is_sound(self, offset: int, record: Parameters, value: bytes) -> bool:
         state = self._ledger.state
-        if state.start is None or state.layout is None:
-            raise AssertionError("parameters are read of a run that has started")
         head = state.heads.get(record.version)
         if not verify_digest(state.start.run, value, record):
             self.counts["unsound"] += 1
@@ -203,7 +201,7 @@ class PublishedProof:
     def _first_other_element(self, record: Parameters) -> tuple[str, str, str]:
         layout = self._ledger.state.layout
         at = self._first_other_byte(record)
-        if layout is None or at is None:
+        if at is None:
             raise AssertionError("called for a difference")
         element = at // FP32_BYTES
         piece = next(one for one in layout.pieces(record.shard) if one.start <= element < one.stop)

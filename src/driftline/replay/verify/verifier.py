@@ -40,9 +40,9 @@ class Verifier:
     def on_ledger_end(self) -> tuple[PartitionProof, ...]:
         """The ledger's present end was reached; return what is to be proven next, in any order or at once."""
         self.ledger.end()
-        layout = self.ledger.state.layout
-        if layout is not None and self.ledger.can_be_folded:
-            self.partitions = tuple(PartitionProof(self.ledger, number) for number in range(layout.partitions))
+        if self.ledger.can_be_folded:
+            partitions = range(self.ledger.state.layout.partitions)
+            self.partitions = tuple(PartitionProof(self.ledger, number) for number in partitions)
         return self.partitions
 
     def report(self) -> Report:
@@ -73,8 +73,8 @@ class _Conclusion:
         recorded = {one.digest.version for one in ledger.recorded}
         points = ledger.publish_points
         return Report(
-            run="" if state.start is None else state.start.name,
-            uuid=None if state.start is None else state.start.run.hex(),
+            run=state.start.name if state.has_begun else "",
+            uuid=state.start.run.hex() if state.has_begun else None,
             head=state.chain.head.hex(),
             term=state.chain.term,
             version=state.version,
@@ -83,7 +83,7 @@ class _Conclusion:
             equal=outcomes["equal"],
             different=outcomes["different"],
             unproven=len(points - recorded) + len({version for version in recorded if version < self._first}),
-            between=len(set(range(self._first, state.version + 1)) - points - recorded) if state.start else 0,
+            between=len(set(range(self._first, state.version + 1)) - points - recorded) if state.has_begun else 0,
             first=self._first,
             unreached=outcomes["unreached"],
             integrity=not self._findings.counts[INTEGRITY],
@@ -133,8 +133,7 @@ class _Conclusion:
 
     @cached_property
     def _shards(self) -> int:
-        layout = self._ledger.state.layout
-        return 0 if layout is None or not self._partitions else layout.shard_count
+        return self._ledger.state.layout.shard_count if self._partitions else 0
 
     def _owner(self, shard: int) -> PartitionProof:
         return self._partitions[shard % len(self._partitions)]
