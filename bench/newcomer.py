@@ -26,8 +26,8 @@ from driftline.ledger.entering.entry import Search
 from driftline.producers.session import WorkerSession
 from driftline.runtime.shell import Core, Shell
 from driftline.runtime.traffic import READ
-from tests.small_model import PARTITIONS, small_run
-from tests.still_run import StillRun
+from tests.support.small_model import PARTITIONS, small_run
+from tests.support.still_run import StillRun
 
 RUN: Final = "small"
 A_PLAY: Final = 500

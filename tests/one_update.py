@@ -20,7 +20,7 @@ from driftline.observe.records.story import Story
 from driftline.observe.records.version_view import view_version
 from driftline.schemas.codec import decode
 from driftline.schemas.records import AnyRecord, Contribution, Delta, Parameters, Receipt, ServerState, Use, Version
-from tests.small_model import PARTITIONS, small_run
+from tests.support.small_model import PARTITIONS, small_run
 
 RUN, WORKER, VERSION = "small", "ada", 2
 SERVERS = ("server-1", "server-2")

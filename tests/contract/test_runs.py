@@ -23,7 +23,7 @@ from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.testing import Outcome, run_in_process
 from tests.contract.support import DEADLINE_S, Lab
-from tests.state_difference import state_difference
+from tests.support.state_difference import state_difference
 
 LEARNING_RATE = 0.1
 FloatArray = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ from driftline.schemas.records import Delta
 from driftline.schemas.run.consistency import Consistency
 from driftline.testing import run_in_process
 from tests.contract.support import Lab
-from tests.unit.verifiable import PARTITIONS, Log, compute, offer
+from tests.support.verifiable import PARTITIONS, Log, compute, offer
 
 STEPS = 5
 WORKERS = ("a", "b", "c")

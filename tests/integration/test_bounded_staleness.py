@@ -11,7 +11,7 @@ from driftline.broker.port import EndReached, Record, Start
 from driftline.broker.topics import Stream, topic_name
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Version
-from tests.integration.commands import Commands
+from tests.support.commands import Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -18,8 +18,8 @@ from driftline.observe.doctor.examine import examine
 from driftline.observe.doctor.findings import OK, PROBLEM, findings, missing_rights
 from driftline.observe.doctor.rights import rights_of
 from tests.contract.test_runs import sgd_offer
-from tests.integration.roles_in_threads import Ends
 from tests.integration.secured import PASSWORDS, Secured, secured_kafka
+from tests.support.roles_in_threads import Ends
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

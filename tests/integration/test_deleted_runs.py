@@ -14,7 +14,7 @@ from driftline.ledger.entering.reading import read_ledger
 from driftline.runs.catalogue import examine_deletion
 from driftline.runs.commands import delete_run
 from tests.contract.test_runs import sgd_offer
-from tests.integration.roles_in_threads import Ends
+from tests.support.roles_in_threads import Ends
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

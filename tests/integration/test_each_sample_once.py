@@ -14,7 +14,7 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.ledger.entering.reading import read_ledger, run_names, until_end
 from driftline.schemas.codec import decode
 from driftline.schemas.records import LedgerRecord, Membership, Version
-from tests.integration.commands import Commands
+from tests.support.commands import Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

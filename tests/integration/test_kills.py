@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from driftline.launch.faults import parse_script
-from tests.integration.commands import DRIFTLINE
 from tests.kills.__main__ import play
 from tests.kills.matrix import MATRIX, POINTS, SAMPLE, Case
+from tests.support.commands import DRIFTLINE
 
 
 @pytest.mark.kafka

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Command, Commands
+from tests.support.commands import Command, Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -13,7 +13,7 @@ from driftline.broker.topics import run_topics
 from driftline.ledger.entering.reading import read_ledger
 from driftline.replay.verify.reading import verify_run
 from tests.contract.test_runs import sgd_offer
-from tests.integration.roles_in_threads import Ends
+from tests.support.roles_in_threads import Ends
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nodes, pytest.mark.timeout(400)]
 

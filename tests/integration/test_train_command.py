@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import Command, Commands, children_of, lives
 from tests.integration.conftest import Trained
+from tests.support.commands import Command, Commands, children_of, lives
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

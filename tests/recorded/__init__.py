@@ -13,7 +13,7 @@ from pathlib import Path
 
 from driftline.broker.topics import Stream
 from driftline.ledger.run_state import RunState
-from tests.unit.verifiable import Log
+from tests.support.verifiable import Log
 
 FOLDER = Path(__file__).parent
 

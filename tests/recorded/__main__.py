@@ -7,7 +7,7 @@ from tests.simulation.run.actors import Cores
 from tests.simulation.run.scenario import scenario
 from tests.simulation.world.simulate import play
 from tests.simulation.world.world import World
-from tests.unit.verifiable import Log
+from tests.support.verifiable import Log
 
 SEEDS = (37, 207, 231, 327)
 """Buffered, async, bounded staleness and lock-step; with buffers, leases, checkpoints, joins, removals and faults."""

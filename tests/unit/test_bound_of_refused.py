@@ -11,7 +11,7 @@ from driftline.ledger.run_state import RunState
 from driftline.schemas.digests import contribution_root
 from driftline.schemas.records import Contribution, Event, Receipt, ShardReceipt, Version
 from driftline.schemas.run.consistency import Consistency
-from tests.unit.told_run import CONFIG, G1, G2, LAYOUT, UUID, Ledger
+from tests.support.small_ledger import CONFIG, G1, G2, LAYOUT, UUID, Ledger
 
 DIGEST = b"d" * 32
 BY_COUNT = replace(

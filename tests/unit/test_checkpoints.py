@@ -4,8 +4,8 @@ from driftline.broker.port import Record, Start
 from driftline.broker.topics import Stream, topic_name
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Checkpoint, Snapshot
-from tests.small_model import LAYOUT, small_run
-from tests.still_run import StillRun
+from tests.support.small_model import LAYOUT, small_run
+from tests.support.still_run import StillRun
 
 
 def records(run: StillRun, stream: Stream, partition: int = 0) -> list[Record]:

@@ -4,7 +4,7 @@ from driftline.consumers.coordinator.evidence import Evidence
 from driftline.consumers.coordinator.pending_members import REPEATS
 from driftline.ledger.run_state import RunState
 from driftline.schemas.records import GroupId, Leave, Ready, RunStart
-from tests.unit.told_run import LAYOUT
+from tests.support.small_ledger import LAYOUT
 
 RUN, OLD, NEW = bytes(16), b"o" * 16, b"n" * 16
 PATIENCE = 12

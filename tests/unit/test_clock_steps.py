@@ -12,7 +12,7 @@ import pytest
 import driftline
 from driftline.broker.memory import MemoryBroker
 from driftline.testing import run_in_process
-from tests.unit.verifiable import compute, offer
+from tests.support.verifiable import compute, offer
 
 HOUR_S = 3600.0
 

@@ -38,8 +38,8 @@ from driftline.schemas.records import (
     TermStart,
 )
 from driftline.schemas.run.config_json import run_config_to_json
-from tests.strategies import RECORD_TYPES, any_record, records_of
-from tests.unit.stage import CONFIG, LAYOUT, PARTITIONS, Stage
+from tests.support.stage import CONFIG, LAYOUT, PARTITIONS, Stage
+from tests.support.strategies import RECORD_TYPES, any_record, records_of
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from driftline.producers.session import Phase, WorkerSession
 from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Checkpoint, FrozenState, Version
-from tests.small_model import small_run
-from tests.state_difference import state_difference
-from tests.still_run import StillRun
+from tests.support.small_model import small_run
+from tests.support.state_difference import state_difference
+from tests.support.still_run import StillRun
 from tests.unit.test_frozen_states import fold, last, ledger
 
 

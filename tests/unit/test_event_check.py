@@ -10,8 +10,8 @@ from driftline.ledger.run_state import RunState
 from driftline.ledger.weights import weight_problem
 from driftline.schemas.records import Event, Heartbeat, PartitionPosition, Receipt, ServerState, ShardDigest, Skip
 from driftline.schemas.run.consistency import MAX_STALENESS, Consistency
-from tests.strategies import SAMPLES
-from tests.unit.told_run import LAYOUT
+from tests.support.small_ledger import LAYOUT
+from tests.support.strategies import SAMPLES
 
 RECEIPT = next(one for one in SAMPLES if isinstance(one, Receipt))
 STATE = next(one for one in SAMPLES if isinstance(one, ServerState))

@@ -11,9 +11,9 @@ from driftline.ledger.restore import NotThawed, thaw
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Checkpoint, FrozenState, RunStart
-from tests.small_model import small_run
-from tests.state_difference import state_difference
-from tests.still_run import StillRun
+from tests.support.small_model import small_run
+from tests.support.state_difference import state_difference
+from tests.support.still_run import StillRun
 from tests.unit.test_checkpoints import checkpoints, records
 
 

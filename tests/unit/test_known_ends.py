@@ -10,9 +10,9 @@ from driftline.ledger.known_ends import OWNER, KnownEnds
 from driftline.ledger.run_state import RunState
 from driftline.schemas.effects import AskEnds, Effect, Finish
 from driftline.testing import run_in_process
-from tests.unit.newcomer import new_server
-from tests.unit.told_run import CONFIG
-from tests.unit.verifiable import PARTITIONS, compute, offer
+from tests.support.newcomer import new_server
+from tests.support.small_ledger import CONFIG
+from tests.support.verifiable import PARTITIONS, compute, offer
 
 RUN = "kept"
 DEADLINE_S = 30.0

@@ -19,7 +19,7 @@ from driftline.schemas.model.layout import (
     layout_from_json,
     normalise_name,
 )
-from tests.strategies import layouts
+from tests.support.strategies import layouts
 
 
 def segment(name: str, shape: tuple[int, ...], offset: int, **values: Any) -> Segment:

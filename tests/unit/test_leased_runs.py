@@ -19,7 +19,7 @@ from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
 from driftline.testing import LeasedGradients, run_in_process
 from driftline.training.task.data import LeasedSamples
-from tests.unit.verifiable import Log
+from tests.support.verifiable import Log
 
 RUN, WORKERS, SAMPLES, BATCH, EPOCHS = "leased", ("ada", "bob", "cyn"), 61, 4, 2
 TARGETS = np.random.default_rng(7).standard_normal((SAMPLES, 10)).astype(np.float32)

@@ -23,7 +23,7 @@ from driftline.schemas.codec import encode
 from driftline.schemas.records import Grant, GroupId, Lease, Membership, Rejection, Removal, SampleRange, Skip, Use
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
-from tests.unit.told_run import CONFIG, FIRST, G1, G2, SECOND, UUID, Ledger, beat, use
+from tests.support.small_ledger import CONFIG, FIRST, G1, G2, SECOND, UUID, Ledger, beat, use
 
 DATA = DataConfig(samples=10, batch_size=2, block=4, epochs=1)
 

@@ -22,9 +22,9 @@ from driftline.producers.proposal import Offer
 from driftline.testing import run_in_process
 from driftline.training.worker.preparing import prepare_topics
 from tests.contract.test_runs import sgd_offer
-from tests.integration.roles_in_threads import Ends
-from tests.unit.newcomer import new_server
-from tests.unit.verifiable import PARTITIONS, compute, offer
+from tests.support.newcomer import new_server
+from tests.support.roles_in_threads import Ends
+from tests.support.verifiable import PARTITIONS, compute, offer
 
 RUN = "kept"
 DEADLINE_S = 30.0

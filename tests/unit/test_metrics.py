@@ -19,9 +19,9 @@ from driftline.telemetry import catalogue
 from driftline.telemetry.catalogue import METRICS
 from driftline.telemetry.metrics import Histogram, Kind, Sample, Summary
 from driftline.training.worker.metrics import evaluator_samples, worker_samples
-from tests.small_model import small_run
-from tests.still_run import StillRun
-from tests.unit.told_run import told, write
+from tests.support.small_ledger import whole_run, write
+from tests.support.small_model import small_run
+from tests.support.still_run import StillRun
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_servers_metrics_are_what_it_decides_by(run: StillRun) -> None:
 def test_contributions_and_rejections_are_counted_by_whose_and_why() -> None:
     """By the ledger, from its beginning: whoever reads it reports the same."""
     broker = MemoryBroker()
-    write(broker, "told", told().values)
+    write(broker, "told", whole_run().values)
     state = read_ledger(broker, "told")
     assert values(run_samples(state), "driftline_contributions_total") == {
         ("worker-1", "used"): 3,

@@ -6,7 +6,7 @@ from driftline.broker.topics import Stream
 from driftline.producers.session import WorkerSession
 from driftline.schemas.effects import CaughtUp, Finish
 from driftline.schemas.run.consistency import Consistency
-from tests.unit.stage import CONFIG, OFFER
+from tests.support.stage import CONFIG, OFFER
 
 
 def test_a_worker_whose_settings_no_coordinator_would_take_ends_and_names_them() -> None:

@@ -14,7 +14,7 @@ from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError
 from driftline.runs.commands import stop_run
 from driftline.training.model.layout import describe, flatten_parameters
 from driftline.training.worker.participation import Left
-from tests.unit.scripted import House, house, line, loss_of, step, together
+from tests.support.scripts import House, house, line, loss_of, step, together
 
 
 @pytest.fixture

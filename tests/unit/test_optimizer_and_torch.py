@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, TensorDataset
 
 from driftline.errors import ConfigError, RunRefused, UsageError
-from tests.unit.scripted import URL, House, house, line, loss_of, points, step
+from tests.support.scripts import URL, House, house, line, loss_of, points, step
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from torch import optim
 
 import driftline
 from driftline.errors import ConfigError, RunRefused, UsageError
-from tests.unit.scripted import House, house, line, step, together
+from tests.support.scripts import House, house, line, step, together
 
 
 @pytest.fixture

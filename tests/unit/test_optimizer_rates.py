@@ -24,8 +24,8 @@ from driftline.schemas.run.schedule import Schedule
 from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
 from tests.simulation.promises.plain_rules import mean_rate
-from tests.unit.scripted import House, house, line, loss_of, step, together
-from tests.unit.told_run import LAYOUT
+from tests.support.scripts import House, house, line, loss_of, step, together
+from tests.support.small_ledger import LAYOUT
 
 WEIGHTS = st.floats(2.0**-53, 2.0**53)
 RATES = st.floats(0.0, MOST_RATE)

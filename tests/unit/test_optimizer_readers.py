@@ -9,7 +9,7 @@ from torch import nn
 
 import driftline
 from driftline.errors import RunRefused, WaitTimeout
-from tests.unit.scripted import URL, House, house, line, step, together
+from tests.support.scripts import URL, House, house, line, step, together
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
 from driftline.training.task.data import epoch_order
-from tests.unit.scripted import RUN, House, house, line, loss_of, together
+from tests.support.scripts import RUN, House, house, line, loss_of, together
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from driftline.schemas.codec import decode
 from driftline.schemas.effects import Send
 from driftline.schemas.records import Leave
 from driftline.training.optimizer.termination import Termination
-from tests.unit.scripted import RUN, House, house, line, loss_of, step, together
+from tests.support.scripts import RUN, House, house, line, loss_of, step, together
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from driftline.ledger.run_state import RunState
 from driftline.runtime.errands import Errands
 from driftline.schemas.effects import AskEnds
 from driftline.schemas.records import NO_HASH, Contribution, Ready, StopRequest
-from tests.unit.told_run import CONFIG, G1, UUID, Ledger, server
+from tests.support.small_ledger import CONFIG, G1, UUID, Ledger, server
 
 PATIENCE = CONFIG.gone_after_ticks
 

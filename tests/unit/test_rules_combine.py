@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from driftline.rules import FloatArray, combine
-from tests.unit.shard_models import numbers
+from tests.support.shard_models import numbers
 
 
 def combined(*terms: tuple[float, FloatArray | None]) -> FloatArray:

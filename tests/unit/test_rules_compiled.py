@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from driftline.rules import RULES, Engine, FloatArray, Kernel, Settings, choose_engine
 from driftline.rules.compiled import SAMPLES, bind_to, differences
 from driftline.rules.loops import adagrad_loop, adam_loop, loop_of, momentum_loop, sgd_loop
+from tests.support.shard_models import RULES_UNDER_TEST, digest_of_story
 from tests.unit import test_rules_golden as golden
-from tests.unit.shard_models import RULES_UNDER_TEST, digest_of_story
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +130,7 @@ def test_compiled_steps_agree_on_any_numbers(
 def test_compiled_bits_do_not_depend_on_the_cpu(numba: Engine) -> None:
     """Compiled for a CPU without any optional vector unit, and so without fused operations."""
     code = (
-        "from tests.unit.shard_models import *\nfrom driftline.rules import choose_engine\n"
+        "from tests.support.shard_models import *\nfrom driftline.rules import choose_engine\n"
         "print(*(digest_of_story(rule, engine=choose_engine('numba')) for rule in RULES_UNDER_TEST))"
     )
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}

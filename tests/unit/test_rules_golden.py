@@ -12,7 +12,7 @@ import pytest
 
 from driftline.rules import Engine
 from driftline.schemas.run.config import RuleConfig
-from tests.unit.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, digest_of_story, numbers
+from tests.support.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, digest_of_story, numbers
 
 GOLDEN = Path(__file__).parent / "golden" / "rules" / "bits.json"
 SEGMENTS = (("weight", 6, 0), ("bias", 3, 1))

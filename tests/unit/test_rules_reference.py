@@ -19,7 +19,7 @@ from driftline.consumers.server.shard import Shard
 from driftline.errors import NonFiniteState
 from driftline.rules import RULES
 from driftline.schemas.run.config import RuleConfig
-from tests.unit.shard_models import cut
+from tests.support.shard_models import cut
 
 ELEMENTS = 5
 Term = tuple[float, Sequence[float] | None]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from driftline.rules import RULES, FloatArray, check_rule, with_defaults
 from driftline.schemas.run.config import RuleConfig
 from driftline.training.model.rule import _without_compiler
-from tests.unit.shard_models import Contribution, Model, cut, numbers
+from tests.support.shard_models import Contribution, Model, cut, numbers
 
 ROOT = Path(__file__).parents[2]
 SEGMENTS = (("first", 7, 0), ("second", 5, 1), ("third", 4, 0))

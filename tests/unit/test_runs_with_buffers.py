@@ -22,7 +22,7 @@ from driftline.training.task import Dataset, Task
 from driftline.training.task.computing import Computing
 from driftline.training.task.evaluation import evaluate
 from driftline.training.task.randomness import build_model
-from tests.unit.verifiable import Log
+from tests.support.verifiable import Log
 
 WORKERS = ("ada", "bob")
 STEPS = 6

@@ -22,7 +22,7 @@ from driftline.producers.session import WorkerSession
 from driftline.runtime import running as module
 from driftline.runtime.running import Running
 from tests.contract.test_runs import sgd_offer
-from tests.integration.roles_in_threads import Ends
+from tests.support.roles_in_threads import Ends
 
 RUN = "slept"
 OFFER = sgd_offer(RUN, 1, steps=0)

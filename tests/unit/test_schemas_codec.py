@@ -19,7 +19,16 @@ from driftline.schemas import codec
 from driftline.schemas.codec import decode, encode, peek_type, reading_once, schema_fingerprint
 from driftline.schemas.codec.fingerprint import canonical_form
 from driftline.schemas.records import AnyRecord, Delta, Evaluation, PayloadRecord
-from tests.strategies import HASH_A, PAYLOAD_TYPES, RECORD_TYPES, SAMPLES, any_record, avsc, records_of, snake_case
+from tests.support.strategies import (
+    HASH_A,
+    PAYLOAD_TYPES,
+    RECORD_TYPES,
+    SAMPLES,
+    any_record,
+    avsc,
+    records_of,
+    snake_case,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "records"
 REWRITE = "DRIFTLINE_REWRITE_GOLDEN"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from driftline.schemas import digests
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import NO_HASH, PayloadRecord
-from tests.strategies import HASH_A, HASH_B, PAYLOAD_TYPES, SAMPLES, UUID_A, UUID_B, records_of
+from tests.support.strategies import HASH_A, HASH_B, PAYLOAD_TYPES, SAMPLES, UUID_A, UUID_B, records_of
 
 PAYLOAD_SAMPLES: list[PayloadRecord] = [sample for sample in SAMPLES if isinstance(sample, PAYLOAD_TYPES)]
 by_sample = pytest.mark.parametrize("sample", PAYLOAD_SAMPLES, ids=lambda sample: type(sample).__name__)

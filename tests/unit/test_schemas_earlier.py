@@ -17,7 +17,7 @@ from driftline.schemas import codec, records
 from driftline.schemas.codec import decode, encode, peek_type
 from driftline.schemas.codec.shapes import bind
 from driftline.schemas.records import AnyRecord, Contribution, Rejection, Skip, Version
-from tests.strategies import RECORD_TYPES, avsc, records_of, snake_case
+from tests.support.strategies import RECORD_TYPES, avsc, records_of, snake_case
 from tests.unit.test_schemas_codec import bits, types
 
 FOLDER = Path(codec.__file__).parent.parent / "avsc" / "earlier"

@@ -11,7 +11,7 @@ import pytest
 from driftline.errors import NotEncodable
 from driftline.schemas.codec import decode, encode, schema_fingerprint
 from driftline.schemas.records import AnyRecord, GroupId, Join, Use
-from tests.strategies import HASH_A, PAYLOAD, SAMPLES, UUID_A
+from tests.support.strategies import HASH_A, PAYLOAD, SAMPLES, UUID_A
 
 SAMPLE = {type(sample).__name__: sample for sample in SAMPLES}
 

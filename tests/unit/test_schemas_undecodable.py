@@ -25,7 +25,7 @@ from driftline.schemas.records import (
     Tick,
     Version,
 )
-from tests.strategies import GROUP, HASH_A, SAMPLES, UUID_A
+from tests.support.strategies import GROUP, HASH_A, SAMPLES, UUID_A
 
 SAMPLE_BYTES = [bytes(encode(sample)) for sample in SAMPLES]
 by_sample = pytest.mark.parametrize("message", SAMPLE_BYTES, ids=[type(sample).__name__ for sample in SAMPLES])

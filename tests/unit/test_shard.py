@@ -9,7 +9,7 @@ from driftline.consumers.server.shard import Shard
 from driftline.errors import NonFiniteState
 from driftline.rules import FloatArray
 from driftline.schemas.run.config import RuleConfig
-from tests.unit.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, numbers
+from tests.support.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, numbers
 
 LAYOUT = cut([("weight", 4, 0), ("mask", 2, -1), ("bias", 3, 1)])
 ALL = (True, True, True)

@@ -10,7 +10,7 @@ import pytest
 
 from driftline.consumers.server import shard
 from driftline.rules import FloatArray
-from tests.unit.shard_models import (
+from tests.support.shard_models import (
     ELEMENTS,
     RULES_UNDER_TEST,
     SEGMENTS,
@@ -82,7 +82,7 @@ def vector_units() -> list[str]:
 
 def digests_elsewhere(disabled: list[str]) -> list[str]:
     """Compute the story of every rule in a process whose numpy may not use some of the CPU."""
-    code = "from tests.unit.shard_models import *\nprint(*map(digest_of_story, RULES_UNDER_TEST))"
+    code = "from tests.support.shard_models import *\nprint(*map(digest_of_story, RULES_UNDER_TEST))"
     environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(disabled)}
     environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "src")))
     done = subprocess.run(

@@ -14,7 +14,7 @@ from driftline.rules.loops import adagrad_loop, adam_loop, momentum_loop, sgd_lo
 from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.records import NO_HASH, Delta, GroupId, Use, Version
 from driftline.schemas.run.config import RuleConfig, RunConfig
-from tests.unit.shard_models import RULES_UNDER_TEST, numbers
+from tests.support.shard_models import RULES_UNDER_TEST, numbers
 
 LAYOUT = Layout(
     (

@@ -17,7 +17,7 @@ from driftline.consumers.server.shard import Shard
 from driftline.ledger.weights import coefficients
 from driftline.rules import RULES, FloatArray
 from driftline.schemas.run.config import RuleConfig
-from tests.unit.shard_models import cut, numbers
+from tests.support.shard_models import cut, numbers
 
 PAGE = Path(__file__).parents[2] / "docs" / "update-rules.md"
 ELEMENTS, HISTORY, DECAY = 64, 2000, 150

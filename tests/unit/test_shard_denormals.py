@@ -14,7 +14,7 @@ from driftline.consumers.server.shard import Shard
 from driftline.errors import RunRefused
 from driftline.rules import flush_to_zero
 from driftline.schemas.run.config import RuleConfig
-from tests.unit.shard_models import cut
+from tests.support.shard_models import cut
 
 UPWARD = {"x86_64": 0x800, "aarch64": 0x40_0000, "arm64": 0x40_0000}
 """FE_UPWARD of <fenv.h>, by machine."""

@@ -5,7 +5,7 @@ import pytest
 
 from driftline.consumers.server.shard import Shard
 from driftline.rules import tensor_names
-from tests.unit.shard_models import RULES_UNDER_TEST, cut, numbers
+from tests.support.shard_models import RULES_UNDER_TEST, cut, numbers
 
 LAYOUT = cut([("weight", 4, 0), ("mask", 2, -1), ("bias", 3, 1)])
 ONE = np.float32(1.0)

@@ -5,7 +5,7 @@ from driftline.consumers.server.state_digests import StateDigests
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.effects import Send
 from driftline.schemas.records import ServerState, ShardDigest, StopRequest
-from tests.unit.stage import Core, Stage
+from tests.support.stage import Core, Stage
 
 PATIENCE_TICKS = 20
 

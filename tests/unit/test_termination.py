@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = """
 import os, signal, torch
-from tests.unit.scripted import house, line, step
+from tests.support.scripts import house, line, step
 with house() as home:
     model = line()
     opt = home.optimizer(model)

@@ -18,7 +18,7 @@ from driftline.schemas.effects import Send, SendFailed
 from driftline.schemas.records import NO_HASH, Contribution, GroupId, Heartbeat
 from driftline.training.task.evaluator import EvaluatorSession
 from tests.contract.test_runs import sgd_offer
-from tests.integration.roles_in_threads import Ends
+from tests.support.roles_in_threads import Ends
 
 pytestmark = pytest.mark.slow
 

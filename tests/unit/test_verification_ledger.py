@@ -17,7 +17,7 @@ from driftline.schemas.records import (
     Version,
 )
 from driftline.schemas.records.identity import NO_HASH
-from tests.unit.verifiable import PARTITIONS, Log, bad, trained
+from tests.support.verifiable import PARTITIONS, Log, bad, trained
 
 STEPS = 6
 

@@ -8,7 +8,7 @@ from tests.simulation.run.actors import Cores
 from tests.simulation.run.scenario import Fault, scenario
 from tests.simulation.world.simulate import play
 from tests.simulation.world.world import World
-from tests.unit.verifiable import Log
+from tests.support.verifiable import Log
 
 
 @pytest.mark.parametrize("seed", range(16))

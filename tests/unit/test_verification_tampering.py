@@ -24,7 +24,7 @@ from driftline.schemas.records import (
     Version,
 )
 from driftline.testing import run_in_process
-from tests.unit.verifiable import PARTITIONS, Log, bad, compute, offer, trained
+from tests.support.verifiable import PARTITIONS, Log, bad, compute, offer, trained
 
 STEPS = 6
 

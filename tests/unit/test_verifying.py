@@ -18,7 +18,7 @@ from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing, WaitT
 from driftline.replay.verify import reading as verifying
 from driftline.replay.verify.reading import environment, verify_run
 from driftline.replay.verify.verifier import Verifier
-from tests.unit.verifiable import Log, trained
+from tests.support.verifiable import Log, trained
 
 STEPS = 4
 

@@ -5,7 +5,7 @@ from driftline.ledger.restore import NotThawed, thaw
 from driftline.ledger.run_state import RunState
 from driftline.schemas.records import Checkpoint
 from tests.simulation.promises.reference_ledger import Violation, require
-from tests.state_difference import state_difference
+from tests.support.state_difference import state_difference
 
 
 class CheckedStates:

@@ -20,7 +20,7 @@ from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork
 from driftline.schemas.run.schedule import Schedule
 from driftline.training.worker.preparing import prepare_topics
-from tests.unit.stage import CONFIG, OFFER
+from tests.support.stage import CONFIG, OFFER
 
 RULE = RuleConfig(name="sgd", groups=({"lr": 0.3, "momentum": 0.5, "nesterov": 1.0},))
 THEIRS = RunConfig(

@@ -14,8 +14,8 @@ from driftline.ledger.entering.reading import until_end
 from driftline.producers.incarnations import new_incarnation, new_mark, read_mark
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
-from tests.unit.stage import Stage
-from tests.unit.told_run import UUID, told, write
+from tests.support.small_ledger import UUID, whole_run, write
+from tests.support.stage import Stage
 
 
 def heard(broker: MemoryBroker) -> list[object]:
@@ -60,7 +60,7 @@ def test_a_mark_is_read_or_refused() -> None:
 def test_a_watch_reads_version_and_coordinator_from_the_ledger() -> None:
     """From before the start to the end of the run."""
     broker = MemoryBroker()
-    write(broker, "told", told().values)
+    write(broker, "told", whole_run().values)
     watch = LedgerWatch(broker, "told")
     assert (watch.version, watch.coordinator) == (-1, "")
     while watch.state.ended is None:

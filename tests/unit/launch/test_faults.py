@@ -14,7 +14,7 @@ from driftline.errors import ConfigError
 from driftline.launch.chaos import Chaos
 from driftline.launch.faults import Action, Fault, parse_script, target_problems
 from driftline.launch.processes import Child, Children
-from tests.unit.told_run import told, write
+from tests.support.small_ledger import whole_run, write
 
 TIMES = "give one such as 500ms, 10s or 2m, of at most a day, or: for ever"
 STEADY = [sys.executable, "-c", "import sys; sys.stdin.read()"]
@@ -102,7 +102,7 @@ class Stage:
     def play(self) -> None:
         """Let the run be told, and wait until nothing is left to happen or to be undone."""
         self.chaos.start()
-        write(self.broker, "told", told().values)
+        write(self.broker, "told", whole_run().values)
         deadline_s = time.monotonic() + 30.0
         while time.monotonic() < deadline_s:
             if all(one.version is not None for one in self.chaos.disturbances) and not self.chaos.is_undoing:

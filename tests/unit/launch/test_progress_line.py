@@ -7,7 +7,7 @@ import pytest
 from driftline.launch.progress_line import ProgressLine, progress_words
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.progress import Progress, ProgressTracker
-from tests.unit.told_run import ELEMENTS, G1, Ledger, told, use
+from tests.support.small_ledger import ELEMENTS, G1, Ledger, use, whole_run
 
 RUNNING = Progress(
     run="digits",
@@ -59,7 +59,7 @@ def test_a_look_at_the_fold_counts_what_was_written() -> None:
     """However often it looks."""
     watching = ProgressTracker("told")
     watching.update(fold(Ledger().start().version(1, use(G1, 1))))
-    watching.update(fold(told()))
+    watching.update(fold(whole_run()))
     seen = watching.newest
     assert (seen.version, seen.phase, seen.workers, seen.metrics["accuracy"]) == (3, "ended", 1, 0.75)
     assert seen.wire_bytes == (4 + 1 + 3) * ELEMENTS * 4

@@ -9,7 +9,7 @@ from driftline.broker.port import Bounds
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.disk_use import deltas_between, disk_use, kept_deltas, size
 from driftline.schemas.run.config import RuleConfig, RunConfig
-from tests.unit.shard_models import cut
+from tests.support.shard_models import cut
 
 CONFIG = RunConfig(name="r", workers=4, steps=1000, rule=RuleConfig(name="adamw", groups=({},)))
 LAYOUT = cut([("w", 25_000_000, 0)])

@@ -25,8 +25,8 @@ from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import Delta, Grant, Lease, Publish, Version
 from driftline.schemas.records.identity import GroupId
 from driftline.schemas.records.sample_range import SampleRange
-from tests.small_model import PARTITIONS, small_run
-from tests.unit.told_run import told, write
+from tests.support.small_ledger import whole_run, write
+from tests.support.small_model import PARTITIONS, small_run
 
 RUN = "small"
 
@@ -249,7 +249,7 @@ def test_a_shard_in_a_foreign_partition_is_told(broker: MemoryBroker, story: Sto
 
 def test_void_records_say_why() -> None:
     """One of a term that is over, and one whose parent is no head any more."""
-    broker, ledger = MemoryBroker(), told()
+    broker, ledger = MemoryBroker(), whole_run()
     head, term = ledger.chain.head, ledger.chain.term
     ledger.append(Publish(term=term, parent=bytes(32), version=3, states=()))
     ledger.append(Publish(term=0, parent=head, version=3, states=()))
@@ -265,7 +265,7 @@ def test_void_records_say_why() -> None:
 
 def test_every_decision_is_one_line() -> None:
     broker = MemoryBroker()
-    write(broker, "told", told().values)
+    write(broker, "told", whole_run().values)
     story = read_story(broker, "told")
     assert [ledger_words(entry, story) for entry in story.entries if entry.counts] == [
         "term 1: server-1 coordinates",
@@ -283,7 +283,7 @@ def test_every_decision_is_one_line() -> None:
 
 def test_a_ledger_that_contradicts_itself_can_still_be_looked_at() -> None:
     """The record that does it says so, and those behind it that nobody reads them."""
-    broker, ledger = MemoryBroker(), told()
+    broker, ledger = MemoryBroker(), whole_run()
     ledger.version(7)
     ledger.version(8)
     write(broker, "told", ledger.values)
@@ -369,7 +369,7 @@ def test_parameters_that_retention_has_deleted_are_missed_by_name() -> None:
 
 def test_a_version_that_was_never_published_has_no_difference() -> None:
     """Those around it have."""
-    broker, ledger = MemoryBroker(), told()
+    broker, ledger = MemoryBroker(), whole_run()
     write(broker, "told", ledger.values)
     story = read_story(broker, "told")
     story.state.publish_points.discard(2)

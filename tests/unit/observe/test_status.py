@@ -15,7 +15,7 @@ from driftline.observe.run.status import RunStatus, build_status
 from driftline.observe.run.summary import training_seconds
 from driftline.schemas.records import Event
 from driftline.testing import ManualClock
-from tests.unit.told_run import (
+from tests.support.small_ledger import (
     ELEMENTS,
     FIRST,
     PARAMETERS,
@@ -26,7 +26,7 @@ from tests.unit.told_run import (
     beat,
     events,
     server,
-    told,
+    whole_run,
     write,
 )
 
@@ -47,7 +47,7 @@ def status_of(ledger: Ledger, said: Iterable[Event] = ()) -> RunStatus:
 @pytest.fixture(scope="module")
 def seen() -> RunStatus:
     """The whole story."""
-    return status_of(told(), events())
+    return status_of(whole_run(), events())
 
 
 def test_the_object_is_json_and_has_every_field_of_the_contract(seen: RunStatus) -> None:
@@ -95,7 +95,7 @@ def test_servers_and_their_counters_come_from_events(seen: RunStatus) -> None:
 
 def test_without_any_event_the_ledger_still_tells_the_run() -> None:
     """Events are deleted by time; then nothing is known of servers, and nothing is made up."""
-    seen = status_of(told())
+    seen = status_of(whole_run())
     assert (seen.version, seen.servers, seen.duplicates) == (3, (), 0)
     assert seen.workers[0].waiting_share is None
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_is_neither_printed_nor_put_into_json() -> None:
         server("\x1b[2J", (0,), {}),
         server("../x", (1,), {}),
     ]
-    seen = status_of(told(), said)
+    seen = status_of(whole_run(), said)
     assert json.loads(json.dumps(seen.to_dict(), allow_nan=False))["workers"][0]["waiting_share"] == 0.0
     assert seen.servers == ()
 
@@ -190,8 +190,8 @@ def test_training_time_is_told_by_the_brokers_clock() -> None:
     """From the first join to the end, however late somebody looks."""
     clock = ManualClock()
     broker = MemoryBroker(clock.now_s)
-    write(broker, "told", told().values[:3])
+    write(broker, "told", whole_run().values[:3])
     clock.advance(2.5)
-    write(broker, "told", told().values[3:])
+    write(broker, "told", whole_run().values[3:])
     assert training_seconds(broker, "told", read_ledger(broker, "told")) == 2.5
     assert training_seconds(broker, "told", RunState()) == 0.0

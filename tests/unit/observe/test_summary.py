@@ -8,7 +8,7 @@ from driftline.errors import RunError
 from driftline.ledger.entering.reading import read_ledger
 from driftline.observe.run.summary import read_summary
 from driftline.testing import run_in_process
-from tests.unit.verifiable import compute, offer
+from tests.support.verifiable import compute, offer
 
 RUN = "over"
 

@@ -21,8 +21,8 @@ from driftline.observe.run.waiting import SERVERS
 from driftline.observe.run.watch import RunWatch
 from driftline.schemas.records import Event, Heartbeat, Leave, Rejection
 from driftline.testing import ManualClock
-from tests.small_model import small_run
-from tests.unit.told_run import FIRST, G1, G2, SECOND, UUID, Ledger, beat, events, server, told, use, write
+from tests.support.small_ledger import FIRST, G1, G2, SECOND, UUID, Ledger, beat, events, server, use, whole_run, write
+from tests.support.small_model import small_run
 
 
 def view_of(ledger: Ledger, said: Sequence[Event] = (), lines: int = 10) -> TopView:
@@ -90,7 +90,7 @@ def test_of_whom_nothing_was_heard_since_the_newest_version_nothing_is_said() ->
 
 
 def test_nobody_waits_once_a_run_is_over() -> None:
-    assert waits(view_of(told(), events())) == {"worker-1": None, "worker-2": None}
+    assert waits(view_of(whole_run(), events())) == {"worker-1": None, "worker-2": None}
 
 
 def test_who_has_left_waits_for_nobody() -> None:
@@ -201,7 +201,7 @@ def test_words_from_the_log_write_nothing_else_on_the_terminal() -> None:
 
 
 def test_a_frame_that_is_printed_shows_all_and_no_keys() -> None:
-    lines = plain_lines(view_of(told(), events()))
+    lines = plain_lines(view_of(whole_run(), events()))
     assert any(line.startswith("worker-2  removed") for line in lines)
     assert "q quits" not in lines
 
@@ -220,7 +220,7 @@ def test_the_object_is_that_of_status_with_more() -> None:
 def test_who_waits_for_the_first_frame_reads_how_far_the_ledger_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long ledger is read from its beginning, and an empty screen looks like a hang."""
     broker = MemoryBroker()
-    ledger = told()
+    ledger = whole_run()
     write(broker, "told", ledger.values, events())
     monkeypatch.setattr("driftline.observe.run.watch.SAY_EVERY_S", -1.0)
     said: list[str] = []
@@ -241,7 +241,7 @@ def test_a_run_that_has_not_started_has_a_frame() -> None:
 
 def test_what_comes_later_is_seen_later() -> None:
     """The same watch, from before the start to the end, events included."""
-    broker, ledger = MemoryBroker(), told()
+    broker, ledger = MemoryBroker(), whole_run()
     write(broker, "told", [])
     producer = broker.producer()
     with RunWatch(broker, "told") as watch:
@@ -269,7 +269,7 @@ def write_events(broker: MemoryBroker, said: Sequence[Event]) -> None:
 
 def test_a_run_that_is_deleted_under_the_watch_is_an_error_with_its_name() -> None:
     broker = MemoryBroker()
-    write(broker, "told", told().values)
+    write(broker, "told", whole_run().values)
     with RunWatch(broker, "told") as watch:
         watch.catch_up()
         broker.admin().delete(["driftline.told.ledger", "driftline.told.events"])

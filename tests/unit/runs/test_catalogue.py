@@ -7,10 +7,10 @@ from driftline.errors import RunRefused, UsageError
 from driftline.ledger.entering.reading import check_run_exists, run_names
 from driftline.runs.catalogue import examine_deletion, list_runs
 from driftline.runs.commands import delete_run
-from tests.unit.told_run import (
+from tests.support.small_ledger import (
     G1,
-    told,
     use,
+    whole_run,
     write,
 )
 
@@ -18,9 +18,9 @@ from tests.unit.told_run import (
 def test_runs_are_listed_and_one_that_cannot_be_read_does_not_hide_the_others() -> None:
     """Its problem is told."""
     broker = MemoryBroker()
-    write(broker, "told", told().values)
+    write(broker, "told", whole_run().values)
     write(broker, "empty", [])
-    write(broker, "odd", told().version(4, use(G1, 4)).values)
+    write(broker, "odd", whole_run().version(4, use(G1, 4)).values)
     entries = {one.run: one for one in list_runs(broker, print)}
     assert [(one.run, one.state, one.version) for one in (entries["empty"], entries["told"])] == [
         ("empty", "empty", 0),
@@ -45,8 +45,8 @@ def test_a_run_that_does_not_exist_is_answered_with_a_near_one() -> None:
 def test_deleting_takes_the_five_topics_of_this_run_alone() -> None:
     """A run whose name begins alike stays."""
     broker = MemoryBroker()
-    write(broker, "told", told().values)
-    write(broker, "told-2", told().values)
+    write(broker, "told", whole_run().values)
+    write(broker, "told-2", whole_run().values)
     assert examine_deletion(broker, "told").what == "ended, at version 3"
     assert len(delete_run(broker, "told")) == 5
     assert run_names(broker) == ["told-2"]

@@ -6,7 +6,7 @@ from driftline.broker.memory import MemoryBroker
 from driftline.errors import RunRefused
 from driftline.runs.catalogue import find_members
 from driftline.runs.naming import unused_names, unused_run_name
-from tests.unit.told_run import Ledger, told, write
+from tests.support.small_ledger import Ledger, whole_run, write
 
 
 def test_a_default_name_gets_the_first_free_number() -> None:
@@ -22,7 +22,7 @@ def test_a_default_name_gets_the_first_free_number() -> None:
 def test_a_run_that_ended_is_refused_with_the_way_out() -> None:
     """Nothing can be added to it."""
     broker = MemoryBroker()
-    write(broker, "told", told().values)
+    write(broker, "told", whole_run().values)
     with pytest.raises(RunRefused, match=r"ended at version 3 .*runs delete told"):
         find_members(broker, "told")
 

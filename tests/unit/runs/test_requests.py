@@ -16,7 +16,7 @@ from driftline.runs.requests import CREATED, EXISTS
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.effects import Finish
 from driftline.schemas.records import RunEnd, StopRequest, Version
-from tests.unit.stage import CONFIG, LAYOUT, OFFER, Stage
+from tests.support.stage import CONFIG, LAYOUT, OFFER, Stage
 
 RUN = CONFIG.name
 DEADLINE_S = 60.0

@@ -16,8 +16,8 @@ from driftline.telemetry import catalogue
 from driftline.telemetry.exporter import Exporter, check_free
 from driftline.telemetry.exporting import address_text, metrics_url
 from driftline.telemetry.metrics import Sample, Summary
-from tests.small_model import small_run
-from tests.still_run import StillRun
+from tests.support.small_model import small_run
+from tests.support.still_run import StillRun
 
 WHO = {"run": "small", "role": "server", "member": "server-1"}
 

@@ -9,7 +9,7 @@ from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.run.config import RuleConfig, RunConfig
-from tests.still_run import StillRun
+from tests.support.still_run import StillRun
 
 PARTITIONS = 2
 LAYOUT = Layout(

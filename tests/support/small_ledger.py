@@ -1,4 +1,4 @@
-"""A run as a real ledger tells it, small enough to count by hand: two workers, three versions."""
+"""A run as a real ledger records it, small enough to count by hand: two workers, three versions."""
 
 from collections.abc import Iterable
 
@@ -108,7 +108,7 @@ def use(group: GroupId, clock: int, *, kind: str = "delta", staleness: int = 0) 
     )
 
 
-def told() -> Ledger:
+def whole_run() -> Ledger:
     """Return the whole story: the second worker is rejected once and removed, the end is a success."""
     ledger = Ledger().start()
     ledger.version(1, use(G1, 1), use(G2, 1))
