@@ -32,39 +32,39 @@ from driftline.training.optimizer.worker_names import VARIABLE
 
 
 class Optimizer(ScriptOptimizer):
-    """Makes a script a worker of a run: wraps its torch optimizer, in one changed line.
+    """Make a script a worker of a run, by wrapping its torch optimizer.
 
     ``driftline.Optimizer(torch.optim.AdamW(model.parameters()), model, "kafka:///my-run")``
 
-    The constructor waits for the run to start and loads its newest version into the model. Everything else is as with
-    the torch optimizer: ``backward()``, ``step()``, ``zero_grad()``. docs/optimizer.md says what else works, and how.
+    The constructor waits for the run to start and loads its newest version into the model. The rest of the script stays
+    as with the torch optimizer: ``backward()``, ``step()``, ``zero_grad()``. docs/optimizer.md lists what else works.
 
     Args:
-        torch_optimizer: new, over parameters of ``model``; read once, never stepped.
-        model: whole; what the optimizer does not hold of it stays as in version 0.
-        url: ``kafka://host:9092/my-run``; ``kafka:///my-run`` takes Kafka's address from the configuration, or else the
-            one of the broker that ``driftline broker start`` has started here.
-        worker: name of this worker; by default ``$DRIFTLINE_WORKER``, or that of the machine with a number.
-        timeout: seconds that one wait for others may take, above 0.
-        metrics: where metrics are served to Prometheus, ``HOST:PORT`` or a port of this machine alone; 0 is any that is
-            free. By default that of the configuration, or nowhere.
-        kafka: properties of the Kafka clients, as librdkafka names them.
-        config: a TOML file; by default the one of ``$DRIFTLINE_CONFIG``, or ``driftline.toml`` where the script runs.
-        samples: of the script's data, if it reads them by a `Sampler`: the ledger then leases them, and each is used
-            once an epoch. 0 leaves the data to the script.
-        batch_size: samples of one step, as a rule.
-        block: samples that are leased to a worker at a time; by default eight batches.
-        broker: used instead of a Kafka; for tests.
-        settings: of the run, by the names of the options (``workers``, ``mode``, ``staleness``, ``steps`` …). What
-            neither they, the environment nor the file say is taken over from a run that exists; a new one waits for one
-            worker and has no end.
+        torch_optimizer: a new optimizer over parameters of ``model``. It is read once and never stepped.
+        model: the whole model. Parameters outside the optimizer stay as in version 0.
+        url: address of the run, ``kafka://host:9092/my-run``. ``kafka:///my-run`` takes Kafka's address from the
+            configuration, or uses the broker that ``driftline broker start`` has started here.
+        worker: name of this worker. Default: ``$DRIFTLINE_WORKER``, or the name of the machine with a number.
+        timeout: longest wait for other processes, in seconds, above 0.
+        metrics: where Prometheus reads metrics: ``HOST:PORT``, or a port on this machine only; 0 is any free port.
+            Default: that of the configuration, or nowhere.
+        kafka: properties of the Kafka clients, with the names of librdkafka.
+        config: a TOML file. Default: ``$DRIFTLINE_CONFIG``, or ``driftline.toml`` in the working directory.
+        samples: number of samples of the script's data, if it reads them by a `Sampler`. The ledger then leases them,
+            and each is used once an epoch. 0 leaves the data to the script.
+        batch_size: usual number of samples of one step.
+        block: samples that a worker is leased at a time. Default: eight batches.
+        broker: used instead of a Kafka, in tests.
+        settings: settings of the run, with the names of the options (``workers``, ``mode``, ``staleness``, ``steps``
+            …). Settings that neither they, the environment nor the file give come from the run, if it exists. A new run
+            waits for one worker and has no end.
 
     Raises:
-        UsageError: an argument cannot be, or name or port is another process's.
-        ConfigError: lists everything about model, optimizer and settings that cannot be, with the place.
-        RunRefused: the run has other settings or another model; says which.
-        WaitTimeout: the run did not start in time; says for whom it waited.
-        BrokerError: Kafka is not there, or refuses to work with us.
+        UsageError: an argument is invalid, or another process uses the name or the port.
+        ConfigError: model, optimizer or settings cannot be trained. Lists every problem with its source.
+        RunRefused: the run has other settings or another model. Lists the differences.
+        WaitTimeout: the run did not start in time. Names the processes that it waited for.
+        BrokerError: Kafka does not answer, or refuses the client.
     """
 
     def __init__(  # noqa: PLR0913 - whatever a script may have to say
@@ -147,21 +147,21 @@ def load(
     config: str | os.PathLike[str] | None = None,
     broker: Broker | None = None,
 ) -> dict[str, Tensor]:
-    """Return a version of a run's model, as ``model.load_state_dict`` takes it. Joins nothing and writes nothing.
+    """Return the model of a run at one version, for ``model.load_state_dict``. Joins nothing and writes nothing.
 
     Args:
-        url: of the run, see `Optimizer`.
-        version: its number; it must have been published, and still be in the log. The newest by default.
-        timeout: seconds to wait for a version to be complete.
+        url: address of the run, see `Optimizer`.
+        version: its number. It must have been published, and still be in the log. Default: the newest.
+        timeout: longest wait for a complete version, in seconds.
         kafka: see `Optimizer`.
         config: see `Optimizer`.
         broker: see `Optimizer`.
 
     Raises:
-        RunRefused: there is no such run or version; says which there are.
-        WaitTimeout: nothing is complete within the time.
+        RunRefused: there is no such run or version. Lists those that exist.
+        WaitTimeout: no version was complete in time.
         IntegrityError: the log contradicts itself.
-        BrokerError: Kafka is not there, or refuses to work with us.
+        BrokerError: Kafka does not answer, or refuses the client.
     """
     with _opened(url, kafka, config, broker) as (found, run):
         one = load_newest(found, run, timeout) if version is None else load_one(found, run, version)
@@ -180,18 +180,18 @@ def follow(
     """Yield the newest version of a run, then each newer one, until the run ends. Joins nothing and writes nothing.
 
     Args:
-        url: of the run, see `Optimizer`.
-        model: gets the parameters of every version before it is yielded, on the thread that asks for it.
-        timeout: seconds to wait for the next one.
+        url: address of the run, see `Optimizer`.
+        model: loads the parameters of every version before it is yielded, on the calling thread.
+        timeout: longest wait for the next version, in seconds.
         kafka: see `Optimizer`.
         config: see `Optimizer`.
         broker: see `Optimizer`.
 
     Raises:
         RunRefused: there is no such run.
-        WaitTimeout: nothing new came within the time.
+        WaitTimeout: no newer version came in time.
         IntegrityError: the log contradicts itself.
-        BrokerError: Kafka is not there, or refuses to work with us.
+        BrokerError: Kafka does not answer, or refuses the client.
     """
     with _opened(url, kafka, config, broker) as (found, run):
         for one in follow_run(found, run, timeout):
@@ -208,10 +208,10 @@ def verify(
     config: str | os.PathLike[str] | None = None,
     broker: Broker | None = None,
 ) -> Report:
-    """Prove a run as ``driftline verify`` does, and return what was found: `Report.first_bad` is None if all is well.
+    """Prove a run as ``driftline verify`` does. `Report.first_bad` is None if the run is sound.
 
     Args:
-        url: of the run, see `Optimizer`.
+        url: address of the run, see `Optimizer`.
         expect: the first hex digits of a head that was kept elsewhere.
         kafka: see `Optimizer`.
         config: see `Optimizer`.
@@ -219,7 +219,7 @@ def verify(
 
     Raises:
         RunRefused: there is no such run.
-        BrokerError: Kafka is not there, or refuses to work with us.
+        BrokerError: Kafka does not answer, or refuses the client.
     """
     with _opened(url, kafka, config, broker) as (found, run):
         check_run_exists(found, run)
@@ -227,18 +227,18 @@ def verify(
 
 
 def train(task: str, **options: Any) -> dict[str, Any]:
-    """Train a task on this machine, as ``driftline train`` does, in processes of its own; return where the run stands.
+    """Train a task on this machine, as ``driftline train`` does, in processes of its own.
 
     Args:
-        task: as on the command line: a built-in name, ``package.module:Attribute`` or ``file.py:Attribute``.
-        options: those of ``driftline train``, with ``_`` for ``-`` (``workers=2``, ``steps=100`` …). Those that may be
-            given several times take a mapping: ``set={"learning_rate": 0.01}``.
+        task: a built-in name, ``package.module:Attribute`` or ``file.py:Attribute``.
+        options: options of ``driftline train``, with ``_`` for ``-`` (``workers=2``, ``steps=100`` …). Repeatable
+            options take a mapping: ``set={"learning_rate": 0.01}``.
 
     Returns:
-        What ``driftline train --json`` prints.
+        The state of the run, as ``driftline train --json`` prints it.
 
     Raises:
-        RunRefused: an option or the task cannot be, or the run exists with other settings; says why.
+        RunRefused: an option or the task is invalid, or the run exists with other settings.
         IntegrityError: the log is not what its digests say.
         RunError: the run failed.
     """

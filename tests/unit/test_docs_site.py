@@ -1,5 +1,6 @@
 """The site of docs/: it builds with every link checked, loads nothing from a network, and its pictures are current."""
 
+import html
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import driftline
 import driftline.testing
 from tests.site.drawings import DRAWINGS
 from tests.site.recording import draw
+from tests.unit.test_docs_words import found
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -57,6 +59,14 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     names = {*driftline.__all__, *driftline.testing.__all__} - {"__version__"}
     missing = [name for name in sorted(names) if f'.{name}"' not in page]
     assert missing == []
+
+
+def test_the_docstrings_of_public_names_are_in_plain_english(site: Path) -> None:
+    """As the reference shows them."""
+    page = re.search(r"<article.*</article", (site / "reference.html").read_text(), re.DOTALL)
+    assert page is not None
+    prose = re.sub(r"<(pre|code)\b.*?</\1>|<[^>]+>", " ", page[0], flags=re.DOTALL)
+    assert list(found(html.unescape(prose))) == []
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

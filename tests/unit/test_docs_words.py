@@ -1,10 +1,14 @@
-"""The pages are in plain English: they name the role or the thing, and use one word for one thing."""
+"""The pages and every `--help` are in plain English: they name the role or the thing, one word for one thing."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+
+from driftline.cli import main
+from tests.unit.config.test_docs import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -35,6 +39,15 @@ def found(text: str) -> Iterator[str]:
             yield f"{match[0]!r}: write {better}"
 
 
+def spoken(command: click.Command) -> Iterator[str]:
+    """Yield what the help of a command says, without its usage line."""
+    yield command.help or ""
+    yield command.epilog or ""
+    yield command.short_help or ""
+    for parameter in command.params:
+        yield getattr(parameter, "help", None) or ""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_is_in_plain_english(page: Path) -> None:
     """Of the changelog, what is not released yet."""
@@ -42,6 +55,17 @@ def test_a_page_is_in_plain_english(page: Path) -> None:
     if page.name == "CHANGELOG.md":
         text = re.split(r"^## \[\d", text, flags=re.MULTILINE)[0]
     assert list(found(text)) == []
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_a_help_text_is_in_plain_english(words: str) -> None:
+    """Of every command and every option."""
+    assert list(found("\n".join(spoken(ALL[words])))) == []
+
+
+def test_the_overview_is_in_plain_english() -> None:
+    """Of the command itself."""
+    assert list(found("\n".join(spoken(main)))) == []
 
 
 @pytest.mark.parametrize("text", ["for whoever asks", "Nobody waits", "the sample is burned", "it says\nwho said it"])

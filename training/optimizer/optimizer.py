@@ -152,22 +152,23 @@ class ScriptOptimizer(optim.Optimizer):
         """Contribute the gradients, wait as the mode says, and load the next version.
 
         Args:
-            closure: called once, with gradients enabled; computes the loss and calls ``backward()``.
-            weight: over how much the loss is a mean, usually the number of samples: the weight of these gradients in
-                the mean over workers. 1 by default, for everybody the same.
-            loss: for the ledger and whoever watches; by default what the closure returns.
+            closure: computes the loss and calls ``backward()``. Called once, with gradients enabled.
+            weight: what the loss is a mean over, usually the number of samples. It is the weight of these gradients in
+                the mean over workers. Default: 1 for every worker.
+            loss: the loss for the ledger and ``driftline status``. Default: what the closure returns.
 
         Returns:
-            What the closure returned; None without one, and where it was not called because the gradients are dropped.
+            What the closure returned. None without a closure, or if the gradients were dropped before it was called.
 
         Raises:
-            RunEnded: the run was over before this step; `done` was set then. Not for a batch that the loader of a
-                `driftline.Sampler` had read ahead by then: that is dropped, and the loader gives no more.
-            WaitTimeout: the next version did not come in time; says for whom. Another step() goes on waiting.
+            RunEnded: the run was over before this step, and `done` was set. A batch that the loader of a
+                `driftline.Sampler` had read ahead is dropped without this error, and the loader gives no more.
+            WaitTimeout: the next version did not come in time. Names the workers or servers that it waited for. Another
+                step() goes on waiting.
             UsageError: closed, or called in a forked process; or ``weight`` or ``loss`` is no number.
-            RunRefused: gradients are sparse; names them.
+            RunRefused: gradients are sparse. Names them.
             RunError: the run has failed, or another process has taken this worker's name.
-            BrokerError: Kafka refuses to work with us.
+            BrokerError: Kafka refuses the client.
         """
         in_run = self._usable(or_over=True)
         if in_run.over:
@@ -252,7 +253,7 @@ class ScriptOptimizer(optim.Optimizer):
         """Load the newest version without contributing, if there is a newer one; return the version now loaded.
 
         Raises:
-            UsageError: closed, or called in a forked process; or gradients are there that would be of two versions.
+            UsageError: closed, or called in a forked process, or between ``backward()`` and ``step()``.
         """
         in_run = self._usable(or_over=True)
         if in_run.over:
@@ -268,14 +269,14 @@ class ScriptOptimizer(optim.Optimizer):
     def close(self, timeout: float = SETTLE_S) -> int:
         """Leave the run: wait for what is under way, flush, and release everything. Idempotent.
 
-        The model keeps the version that it has; others go on without this worker.
+        The model keeps its version, and the other workers go on without this one.
 
         Args:
-            timeout: seconds to wait for the ledger to decide on contributions under way; after SIGTERM it is one at
-                most, as there is more to do before the process ends.
+            timeout: longest wait for decisions on contributions under way, in seconds. After SIGTERM it is at most one
+                second, because the process has more to do before it ends.
 
         Returns:
-            How many records Kafka has not acknowledged; they are said in the log, too.
+            Number of records that Kafka has not acknowledged. The log names them, too.
         """
         registry.unregister(self)
         taken = self._finalizer.detach()

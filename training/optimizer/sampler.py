@@ -11,26 +11,26 @@ from driftline.training.worker.drawing import check_data
 
 
 class Sampler(TorchSampler[int]):
-    """Yields the indices of samples that are leased to this worker: each is used once an epoch by all of them together.
+    """Yield the indices of samples that this worker is leased. All workers together use each sample once an epoch.
 
     ``loader = DataLoader(data, 64, sampler=driftline.Sampler(opt, data))``
 
-    An iteration is this worker's share of one epoch, in an order that depends on seed and epoch; the next iteration is
-    the next epoch, and there is no ``set_epoch``. How long a share is depends on the others, so it has no length. A
-    step uses up the samples that were drawn first, ``batch_size`` of them or what is left of the pass; what the loader
-    has drawn and no step was made on is not used up, and drawn again in the next iteration.
+    An iteration is this worker's share of one epoch, in an order that depends on seed and epoch. The next iteration is
+    the next epoch, without ``set_epoch``. The length of a share depends on the other workers, so a Sampler has no
+    length. A step uses up the samples that were drawn first, ``batch_size`` of them or the rest of the iteration.
+    Samples that the loader has drawn and no step was made on are drawn again in the next iteration.
 
-    Before an iteration there may be nothing to read while others still are at it. Then it waits for them, and spends
-    clocks without gradients where the mode needs that; the model takes over the versions that the others make.
+    Before an iteration there may be nothing to read while other workers still read. Then the Sampler waits for them,
+    and spends clocks without gradients where the mode needs that. The model loads the versions that the others make.
 
     Args:
-        optimizer: of a run that was made with ``samples=len(data)``.
-        data: of the length that the run was made for, the same on every worker.
-        batch_size: how many samples a step is made of: the loader's batch size, times the batches whose gradients are
-            accumulated. By default that of the run.
+        optimizer: an Optimizer whose run was made with ``samples=len(data)``.
+        data: data of the length that the run was made for, the same on every worker.
+        batch_size: samples of one step: the batch size of the loader, times the batches whose gradients are
+            accumulated. Default: that of the run.
 
     Raises:
-        UsageError: the run leases no samples, or another number; or no batch size is known.
+        UsageError: the run leases no samples, or another number of them; or the batch size is not known.
     """
 
     def __init__(self, optimizer: ScriptOptimizer, data: Sized, *, batch_size: int | None = None) -> None:
@@ -49,9 +49,9 @@ class Sampler(TorchSampler[int]):
         """Go through this worker's share of the oldest epoch that there is something to read of.
 
         Raises:
-            UsageError: the optimizer is closed; or the loader draws further ahead than this worker is leased.
-            WaitTimeout: nothing to read, and the others did not end, within the time.
-            RunEnded: the loop has no end: 1,000 iterations have begun behind that of the run, and each was empty.
+            UsageError: the optimizer is closed, or the loader draws further ahead than this worker is leased.
+            WaitTimeout: there was nothing to read, and the other workers did not finish in time.
+            RunEnded: the loop has no end: 1,000 empty iterations have begun after the end of the run.
         """
         self._optimizer.begin_pass()
         while (place := self._optimizer.draw()) is not None:

@@ -27,9 +27,9 @@ class Version:
 
     Attributes:
         number: from 0.
-        loss: mean of the training batches that it was made of; NaN if there were none, or if no script gave a loss.
-        is_last: whether none follows, as far as was known when it was read: a run may be stopped later.
-        state: name → tensor, as ``load_state_dict`` takes it: tied tensors under every one of their names.
+        loss: mean loss of its training batches. NaN without batches, or if no script gave a loss.
+        is_last: whether no version follows. A run may also be stopped later, and then this was the last one.
+        state: name → tensor, for ``load_state_dict``. A tied tensor is there under each of its names.
     """
 
     number: int
