@@ -16,6 +16,8 @@ from driftline.cli import COMMANDS, main
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FOLDERS = ("src", "schemas", "producers", "consumers", "training", "tests", "bench", "docs", "examples", "deploy")
+READERS_OWN = {"tumours.py", "train.py"}
 CHEAP = ({"--help"}, {"-h"}, {"--version"})
 
 
@@ -149,3 +151,18 @@ def test_a_test_that_holds_an_invariant_is_there(path: str) -> None:
     """Under the name that the page says."""
     file, _, name = path.partition("::")
     assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE)
+
+
+FILES = [path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+NAMED = re.compile(
+    r"`((?:[\w.-]+/)*[\w-]+\.(?:py|avsc|svg)|(?:tests|docs|src|bench|examples|deploy|schemas)/[\w./-]*\w)`"
+)
+
+
+@pytest.mark.parametrize(
+    "page", [one for one in PAGES if one.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    """By its path, or by the end of it. Files of the reader are not ours to find."""
+    named = set(NAMED.findall(FENCE.sub("", page.read_text()))) - READERS_OWN
+    assert [name for name in sorted(named) if not any(f"/{file}".endswith(f"/{name}") for file in FILES)] == []
