@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline.broker.topics import Stream
-from driftline.schemas.codec import encode
 from driftline.schemas.digests import contribution_root, seal
 from driftline.schemas.effects import Send
 from driftline.schemas.model.layout import Layout
@@ -27,8 +26,8 @@ class Gradient:
         weight: the loss denominator, usually the number of samples; finite and not negative.
         loss: mean loss over the batch.
         cursor: how many batches or steps the process has read or made, those of this clock included.
-        samples: that it is made of, as far as the ledger leases them.
-        learning_rates: that the step asks for, one a parameter group; empty unless the run leaves them to its scripts.
+        samples: the leased samples that it is made of.
+        learning_rates: of the step, one a parameter group; empty unless the run takes its rates from scripts.
     """
 
     flat: npt.NDArray[np.float32]
@@ -40,9 +39,17 @@ class Gradient:
     samples: Samples = ()
 
 
+@dataclass(frozen=True, slots=True)
+class NoGradient:
+    """Why a worker spends a clock without a gradient, and the samples that it read for it, which are discarded."""
+
+    reason: str
+    samples: Samples = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """What a contribution builds on: who makes it, and on which version of the model."""
+    """What a contribution builds on: the group that makes it, its clock, and the version of the model."""
 
     run: bytes
     group: GroupId
@@ -51,13 +58,13 @@ class Base:
     head: bytes
 
 
-class Cut:
-    """A gradient cut into deltas.
+class DeltaEncoder:
+    """Turns a gradient into deltas, one a shard, and into the contribution that names them.
 
     Args:
         layout: of the run.
         base: what the contribution builds on.
-        gradient: what was computed; read as the deltas are taken, so it must not change until then.
+        gradient: must not change before all deltas are taken.
 
     Raises:
         ValueError: the gradient has another shape than the layout.
@@ -74,15 +81,15 @@ class Cut:
         self._gradient = gradient
         self._digests: list[bytes] = []
 
-    def deltas(self) -> Iterator[Send]:
-        """Seal one delta after the other, in shard order: each can be on its way while the next is hashed."""
+    def sends(self) -> Iterator[Send]:
+        """Yield one sealed delta after the other, in shard order: each can be on its way while the next is hashed."""
         for shard in range(self._layout.shard_count):
             value, digest = seal(self._base.run, _delta(self._layout, self._base, self._gradient, shard))
             self._digests.append(digest)
             yield Send(Stream.DELTAS, self._layout.partition_of(shard), value)
 
     def contribution(self) -> Contribution:
-        """Return what announces the deltas, to be sent behind them; all of them have been taken."""
+        """Return the event that announces the deltas. It is sent after them, when all of them have been taken."""
         if len(self._digests) != self._layout.shard_count:
             raise AssertionError("contribution() follows the last delta")
         return _contribution(self._layout, self._base, self._gradient, contribution_root(self._digests))
@@ -118,8 +125,3 @@ def _contribution(layout: Layout, base: Base, gradient: Gradient, root: bytes) -
         learning_rates=gradient.learning_rates,
         samples=gradient.samples,
     )
-
-
-def announce(contribution: Contribution) -> Send:
-    """Return the send of a contribution, the first time and every time that it is repeated."""
-    return Send(Stream.EVENTS, 0, encode(contribution))

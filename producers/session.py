@@ -1,39 +1,25 @@
 """A worker as a state machine: propose, join, follow, contribute.
 
     OPENING    read the ledger to its end; propose a run if there is none
-    WAITING    the run exists and fits; load its newest parameters, say `Ready`
+    WAITING    the run exists and fits; load its newest parameters, send `Ready`
     MEMBER     the ledger holds our `Join`: start a clock when the rule allows, contribute, wait for the next version
     FINISHED   the run ended, or refused or removed us
 
-The numbers (gradients) come from outside through `contribute`; nothing here computes, sleeps or sends.
+Gradients come from outside through `contribute`; nothing here computes, sleeps or sends.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
-from driftline.broker.topics import Stream
-from driftline.errors import IntegrityError
 from driftline.ledger import policy
 from driftline.ledger.follower import Model
-from driftline.ledger.model_reader import ModelReader
 from driftline.ledger.proposal_check import proposal_problems
 from driftline.ledger.run_state import Folded, Group, RunState
-from driftline.producers.deltas import Base, Cut, Gradient
-from driftline.producers.next_clock import is_last, waiting_for
+from driftline.producers.clocks import SpentClocks, is_last, waiting_for
+from driftline.producers.deltas import Base, DeltaEncoder, Gradient
+from driftline.producers.member import Member, send_event
 from driftline.producers.proposal import Offer, Proposed, propose
-from driftline.producers.spent_clocks import SpentClocks
-from driftline.schemas.codec import encode, peek_type
-from driftline.schemas.effects import (
-    CaughtUp,
-    Effect,
-    Finish,
-    Input,
-    Received,
-    Send,
-    SendFailed,
-    Timer,
-)
+from driftline.schemas.effects import Effect, Finish
 from driftline.schemas.model.layout import layout_differences
 from driftline.schemas.records import Checkpoint, Contribution, Heartbeat, Leave, Ready, RunStart, Skip, TermStart
 from driftline.schemas.records.identity import NO_HASH
@@ -58,7 +44,7 @@ class Phase(Enum):
     FINISHED = "finished"
 
 
-class WorkerSession:
+class WorkerSession(Member):
     """One incarnation of a worker.
 
     Args:
@@ -67,7 +53,7 @@ class WorkerSession:
         offer: what this worker would start the run with, and what the run must fit.
         run_uuid: UUID of the run if ours is chosen, 16 bytes.
         gives_way: whether it leaves its place to a member of its name, instead of replacing it.
-        state: the fold of the ledger to go on with; None begins with the ledger.
+        state: the fold of the ledger to continue; None begins with the ledger.
     """
 
     def __init__(
@@ -80,20 +66,14 @@ class WorkerSession:
         gives_way: bool = False,
         state: RunState | None = None,
     ) -> None:
-        self.name = name
-        self.incarnation = incarnation
+        super().__init__(name, incarnation, state)
         self.offer = offer
-        self.reader = ModelReader(state)
-        self.state = self.reader.state
         self.phase = Phase.OPENING
-        self.finished: Finish | None = None
         self.waiting_share = 0.0
-        self.counters: Counter[str] = Counter()
         self._run_uuid = run_uuid
         self._gives_way = gives_way
         self._proposed: Proposed | None = None
         self._spent = SpentClocks()
-        self._next_beat_s = 0.0
         self._now_s = 0.0
         self._newest_since_s = 0.0
         self._ended_at_s: float | None = None
@@ -102,42 +82,18 @@ class WorkerSession:
 
     def begin(self) -> list[Effect]:
         """Return the first effects."""
-        return self._finishing([*self.reader.begin(), *(self._started() if self.state.has_begun else [])])
+        return self._note_finish([*super().begin(), *(self._started() if self.state.has_begun else [])])
 
-    def on(self, event: Input) -> list[Effect]:
-        """Take one input and return what it leads to."""
+    def _note_finish(self, effects: list[Effect]) -> list[Effect]:
+        effects = super()._note_finish(effects)
         if self.finished is not None:
-            return []
-        try:
-            effects = self._dispatch(event)
-        except IntegrityError as error:
-            effects = [Finish("the log contradicts itself", str(error))]
-        return self._finishing(effects)
-
-    def _finishing(self, effects: list[Effect]) -> list[Effect]:
-        for effect in effects:
-            if isinstance(effect, Finish):
-                self.finished, self.phase = effect, Phase.FINISHED
+            self.phase = Phase.FINISHED
         return effects
 
-    def _dispatch(self, event: Input) -> list[Effect]:
-        match event:
-            case Received(stream=Stream.LEDGER):
-                folded, effects = self.reader.on_ledger(event)
-                return effects + self._on_ledger(folded)
-            case Received(stream=Stream.PARAMETERS):
-                return self._on_new_model() if self.reader.on_parameters(event) else []
-            case CaughtUp():
-                effects = self.reader.on_caught_up(event)
-                return effects + (self._opened() if event.stream is Stream.LEDGER else [])
-            case SendFailed():
-                self.counters["sends_failed"] += 1
-                # The same bytes again: a clock is spent at its first byte. A heartbeat is followed by another one.
-                return [] if peek_type(event.send.value) is Heartbeat else [event.send]
-            case Timer():
-                self._now_s = event.now_s
-                return self._spent.interrupted(self._is_settled) + self._beat(event.now_s) + self._over()
-        return []
+    def _on_timer(self, now_s: float) -> list[Effect]:
+        self._now_s = now_s
+        closed = self._spent.close_interrupted(self._is_settled)
+        return closed + self._beat(now_s) + self._over()
 
     def _on_new_model(self) -> list[Effect]:
         self._newest_since_s = self._now_s
@@ -145,13 +101,13 @@ class WorkerSession:
 
     # -- ledger ------------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> list[Effect]:
-        """The ledger has been read to its end: is there a run?"""
+    def _on_ledger_end(self) -> list[Effect]:
+        """Propose a run if there is none."""
         if self.phase is not Phase.OPENING or self.state.has_begun or self._proposed is not None:
             return []
         self._proposed = propose(self.offer, self._run_uuid, self.name, self.incarnation)
         problems = proposal_problems(self._proposed.record)
-        if problems:  # every coordinator would drop it without a word to us
+        if problems:  # every coordinator would drop it silently
             listing = "\n".join(f"  {problem}" for problem in problems)
             return [Finish("refused", f"nothing can be trained with these settings:\n{listing}")]
         return [*self._proposed.snapshots, self._proposed.event]
@@ -184,10 +140,10 @@ class WorkerSession:
         return differences(ours.config, self.state.config) + layout_differences(ours.layout, self.state.layout)
 
     def _repeat(self) -> list[Effect]:
-        """A new coordinator knows nothing: say again what the ledger does not yet hold."""
+        """Repeat what the ledger does not hold yet: a new coordinator does not know it."""
         if not self.state.has_begun:
             return [] if self._proposed is None else [self._proposed.event]
-        return [*self._say_ready(), *self._spent.repeated()]
+        return [*self._send_ready(), *self._spent.repeat()]
 
     def _ready(self) -> list[Effect]:
         if self.phase is not Phase.WAITING:
@@ -195,15 +151,15 @@ class WorkerSession:
         if self.group is not None:
             self.phase = Phase.MEMBER
             return []
-        return self._say_ready() if not self.counters["ready_said"] else []
+        return self._send_ready() if not self.counters["ready_said"] else []
 
-    def _say_ready(self) -> list[Effect]:
+    def _send_ready(self) -> list[Effect]:
         newest = self.reader.follower.newest
         if self.phase is not Phase.WAITING or newest is None:
             return []
         self.counters["ready_said"] += 1
-        ready = Ready(run=self.state.start.run, worker=self.name, incarnation=self.incarnation, version=newest.version)
-        return [Send(Stream.EVENTS, 0, encode(ready))]
+        run = self.state.start.run
+        return [send_event(Ready(run=run, worker=self.name, incarnation=self.incarnation, version=newest.version))]
 
     def _over(self) -> list[Effect]:
         ended = self.state.ended
@@ -217,17 +173,17 @@ class WorkerSession:
         return []
 
     def _is_replaced(self) -> bool:
-        """Whether somebody else of our name is a member now."""
+        """Whether another process of our name is a member now."""
         other = self.state.worker_group(self.name)
         return self.reader.is_caught_up and other is not None and other.incarnation != self.incarnation
 
     @property
     def may_return(self) -> bool:
-        """Whether we were removed and nobody has taken our place: a new incarnation may try again."""
+        """Whether we were removed and no other process has taken our place: a new incarnation may try again."""
         return self.finished is not None and self.finished.reason == REMOVED and not self._is_replaced()
 
     def _lacks_final_model(self) -> bool:
-        """Whether a run that ended well still owes us its last parameters, which come by another topic."""
+        """Whether the last parameters of a run that ended well are still on their way, in another topic."""
         ended, newest = self.state.ended, self.reader.follower.newest
         if ended is None or ended.failure:
             return False
@@ -255,7 +211,7 @@ class WorkerSession:
 
     @property
     def samples(self) -> Samples:
-        """What the ledger leases to us and none of our clocks under way has read."""
+        """The samples that the ledger leases to us and none of our unsettled clocks has read."""
         group = self.group
         held = () if group is None else self.state.leases.held(group.id)
         return without(held, self._spent.samples())
@@ -317,7 +273,7 @@ class WorkerSession:
         return limit_s > 0 and self.state.version > newest.version and self._now_s - self._newest_since_s > limit_s
 
     def waiting_for(self) -> str:
-        """Say in words what the next clock waits for, and whom."""
+        """Return what the next clock waits for, and which workers."""
         has_parameters = self.reader.follower.newest is not None
         is_member = self.group is not None
         run = self.offer.config.name
@@ -330,12 +286,12 @@ class WorkerSession:
             ValueError: the gradient has another shape than the layout; no clock is spent.
         """
         base = self._base(model)
-        return self._spent.contribute(base, Cut(self.state.layout, base, gradient), gradient.cursor)
+        return self._spent.spend(base, DeltaEncoder(self.state.layout, base, gradient), gradient.cursor)
 
     def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> Iterator[Effect]:
-        """Spend the next clock without a delta; what it has read of the data is burned. As the effects are taken."""
+        """Spend the next clock without a gradient, as the effects are taken; what it has read is discarded."""
         self.counters["skips"] += 1
-        return self._spent.skip(self._base(model), cursor, reason, samples)
+        return self._spent.spend_without_deltas(self._base(model), cursor, reason, samples)
 
     def _base(self, model: Model) -> Base:
         group = self.group
@@ -345,27 +301,26 @@ class WorkerSession:
         return Base(run=self.state.start.run, group=group.id, clock=self.clock + 1, version=model.version, head=head)
 
     def leave(self, reason: str) -> list[Effect]:
-        """Say goodbye, so that nobody waits for our heartbeat."""
+        """Leave the run, so that the coordinator does not wait for a heartbeat."""
         if not self.state.has_begun or self.finished is not None:
             return []
-        event = Leave(run=self.state.start.run, worker=self.name, incarnation=self.incarnation, reason=reason)
-        return [Send(Stream.EVENTS, 0, encode(event))]
+        run = self.state.start.run
+        return [send_event(Leave(run=run, worker=self.name, incarnation=self.incarnation, reason=reason))]
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
     def _beat(self, now_s: float) -> list[Effect]:
-        if not self.state.has_begun or self.state.ended is not None or now_s < self._next_beat_s:
-            return []
-        self._next_beat_s = now_s + self.state.config.tick_interval_s
-        newest = self.reader.follower.newest
-        beat = Heartbeat(
+        beats = super()._beat(now_s)
+        return [*beats, *self._send_ready()] if beats else []
+
+    def _heartbeat(self, version: int) -> Heartbeat:
+        return Heartbeat(
             run=self.state.start.run,
             member=self.name,
             incarnation=self.incarnation,
             role="worker",
-            version=-1 if newest is None else newest.version,
+            version=version,
             clock=self.clock,
             waiting_share=self.waiting_share,
             counters=dict(self.counters + self.reader.follower.counters),
         )
-        return [Send(Stream.EVENTS, 0, encode(beat)), *self._say_ready()]

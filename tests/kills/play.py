@@ -19,7 +19,7 @@ from driftline.launch.faults import Fault
 from driftline.launch.nodes import Nodes
 from driftline.launch.processes import Child, Children
 from driftline.ledger.entering.reading import until_end
-from driftline.producers.incarnations import new_mark
+from driftline.producers.member import new_mark
 from driftline.replay.verify.reading import verify_run
 from tests.kills.acknowledged import read_notes
 from tests.kills.claims import Told, broken_claims, read_told

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.ledger.entering.checkpoint import enter_ledger
-from driftline.producers.incarnations import new_incarnation, read_mark
+from driftline.producers.member import new_incarnation, read_mark
 from driftline.producers.session import WorkerSession
 from driftline.runtime.running import Running
 from driftline.schemas.effects import Finish

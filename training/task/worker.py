@@ -15,7 +15,7 @@ from driftline.ledger.entering.reading import read_config
 from driftline.ledger.entering.same_run import check_same_run
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
-from driftline.producers.incarnations import new_incarnation
+from driftline.producers.member import new_incarnation
 from driftline.producers.session import WorkerSession
 from driftline.runtime.running import Running
 from driftline.schemas.effects import Effect, Finish

@@ -15,7 +15,7 @@ from driftline.config.members import check_member_name, own_name
 from driftline.config.sections import RoleSection, TaskSection
 from driftline.config.settings import Settings
 from driftline.consumers.server.serving import serve, wait_for_run
-from driftline.producers.incarnations import read_mark
+from driftline.producers.member import read_mark
 from driftline.runtime.outcome import check_finish
 from driftline.telemetry import identify
 from driftline.telemetry.exporting import exporting

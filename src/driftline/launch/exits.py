@@ -13,7 +13,7 @@ from driftline.broker.port import Broker, Producer
 from driftline.broker.topics import Stream, topic_name
 from driftline.consumers.coordinator.pending_members import PROCESS_ENDED
 from driftline.errors import BrokerError
-from driftline.producers.incarnations import MARK_BYTES
+from driftline.producers.member import MARK_BYTES
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
 

@@ -24,7 +24,7 @@ from driftline.launch.plan import Plan
 from driftline.launch.processes import Child, Children
 from driftline.observe.run.progress import Progress, ProgressTracker
 from driftline.observe.run.recent_events import RecentEvents
-from driftline.producers.incarnations import new_mark
+from driftline.producers.member import new_mark
 from driftline.runtime.outcome import check_finish
 from driftline.telemetry.exporting import exporting
 

@@ -8,7 +8,7 @@ from typing import Any
 from driftline.consumers.server.server import Server
 from driftline.ledger.follower import Follower
 from driftline.ledger.run_state import RunState
-from driftline.producers.next_clock import is_last
+from driftline.producers.clocks import is_last
 from driftline.producers.proposal import Offer
 from driftline.producers.session import WorkerSession
 from driftline.schemas.effects import Effect, SendFailed

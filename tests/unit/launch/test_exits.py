@@ -11,7 +11,7 @@ from driftline.launch import exits as module
 from driftline.launch.chaos import LedgerWatch
 from driftline.launch.exits import ExitReporter
 from driftline.ledger.entering.reading import until_end
-from driftline.producers.incarnations import new_incarnation, new_mark, read_mark
+from driftline.producers.member import new_incarnation, new_mark, read_mark
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
 from tests.support.small_ledger import UUID, whole_run, write
