@@ -1,14 +1,14 @@
 """The coordinator: one role inside the server group that folds events into the ledger.
 
-A reign is a table of phases:
+Leadership of a term is a table of phases:
 
     IDLE      the consumer group gives `events` to another process
     STANDING  it is ours: wait a random, doubling back-off, and for the ledger to be read to its end
     CLAIMING  `TermStart` (term + 1, a random nonce) is sent; nothing is written behind it before it is read back
-    REIGNING  decide, one record at a time; a record counts when it is read back valid, recognised by its bytes
+    LEADING   decide, one record at a time; a record counts when it is read back valid, recognised by its bytes
 
-Reading its own record as void, not reading it within `READ_BACK_S`, a higher term, or a produce error ends the reign:
-back to STANDING. An acknowledgement proves nothing and is not even looked at.
+A coordinator steps down, back to STANDING, when it reads its own record as void, does not read it within `READ_BACK_S`,
+reads a higher term, or a produce error comes. An acknowledgement proves nothing and is ignored.
 """
 
 import random
@@ -36,7 +36,7 @@ from driftline.schemas.records import (
 from driftline.schemas.run.config_json import run_config_from_json
 
 READ_BACK_S = 10.0
-"""A record of ours that is not read back by then ends the reign; longer than a broker's fail-over."""
+"""A record of ours that is not read back by then ends the leadership; longer than a broker's fail-over."""
 
 FIRST_BACK_OFF_S = 0.05
 LAST_BACK_OFF_S = 5.0
@@ -48,7 +48,7 @@ class Phase(Enum):
     IDLE = "idle"
     STANDING = "standing"
     CLAIMING = "claiming"
-    REIGNING = "reigning"
+    LEADING = "leading"
 
 
 class Coordinator:
@@ -68,10 +68,10 @@ class Coordinator:
         self._rng = rng
         self.phase = Phase.IDLE
         self.evidence = Evidence(state)
-        self.reigns = 0
+        self.leaderships = 0
         self._now_s = 0.0
         self._caught_up = False
-        self._failed_reigns = 0
+        self._failed_terms = 0
         self._stand_at_s = 0.0
         self._outstanding: bytes | None = None
         self._deadline_s = 0.0
@@ -108,8 +108,8 @@ class Coordinator:
         if self.phase is Phase.STANDING and self._caught_up and now_s >= self._stand_at_s:
             return self._claim()
         if self._outstanding is not None and now_s >= self._deadline_s:
-            self._abdicate()
-        if self.phase is Phase.REIGNING:
+            self._step_down()
+        if self.phase is Phase.LEADING:
             return self._tick()
         return []
 
@@ -119,14 +119,14 @@ class Coordinator:
         if own:
             self._outstanding = None
             if folded.record is None:
-                self._abdicate()
+                self._step_down()
                 return []
             if isinstance(folded.record, TermStart):
-                self._reign()
+                self._lead()
             else:  # a claim alone is no success: two candidates that only ever claim must back off further
-                self._failed_reigns = 0
-        elif isinstance(folded.record, TermStart) and self.phase in (Phase.CLAIMING, Phase.REIGNING):
-            self._abdicate()
+                self._failed_terms = 0
+        elif isinstance(folded.record, TermStart) and self.phase in (Phase.CLAIMING, Phase.LEADING):
+            self._step_down()
         if folded.record is not None:
             self.evidence.forget_settled()
         done = self._stop_snapshots() if isinstance(folded.record, RunStart) else []
@@ -150,10 +150,10 @@ class Coordinator:
         return self._next()
 
     def on_send_failed(self, failed: SendFailed) -> list[Effect]:
-        """A produce error has an unknown outcome; it ends the reign, and the next one reads what became of it."""
+        """A produce error has an unknown outcome; it ends the leadership, and the next one reads what became of it."""
         ours = isinstance(failed.send.value, bytes) and failed.send.stream is Stream.LEDGER
-        if ours and self.phase in (Phase.CLAIMING, Phase.REIGNING):
-            self._abdicate()
+        if ours and self.phase in (Phase.CLAIMING, Phase.LEADING):
+            self._step_down()
         if failed.send.stream is Stream.EVENTS:
             self._tick_outstanding = False
         return []
@@ -163,12 +163,12 @@ class Coordinator:
     def _stand(self) -> None:
         self.phase = Phase.STANDING
         self._outstanding = None
-        longest = min(LAST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0**self._failed_reigns)
+        longest = min(LAST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0**self._failed_terms)
         self._stand_at_s = self._now_s + self._rng.uniform(0.0, longest)
 
-    def _abdicate(self) -> None:
-        self._failed_reigns = min(self._failed_reigns + 1, 16)
-        self.evidence.counters["reigns_ended"] += 1
+    def _step_down(self) -> None:
+        self._failed_terms = min(self._failed_terms + 1, 16)
+        self.evidence.counters["leaderships_ended"] += 1
         self._stand()
 
     def _claim(self) -> list[Effect]:
@@ -183,16 +183,16 @@ class Coordinator:
             )
         )
 
-    def _reign(self) -> None:
-        self.phase = Phase.REIGNING
-        self.reigns += 1
+    def _lead(self) -> None:
+        self.phase = Phase.LEADING
+        self.leaderships += 1
         self._ticks_read = 0
         self._tick_outstanding = False
         self._next_tick_s = self._now_s
         self.evidence.forget_lives()
 
     def _next(self) -> list[Effect]:
-        if self.phase is not Phase.REIGNING or self._outstanding is not None:
+        if self.phase is not Phase.LEADING or self._outstanding is not None:
             return []
         record = decide(self._state, self.evidence, self._ticks_read)
         return [] if record is None else self._append(record)
@@ -215,7 +215,7 @@ class Coordinator:
 
     def _hear_tick(self, tick: Tick) -> list[Effect]:
         expected = (self._state.chain.term, self._ticks_read + 1)
-        if self.phase is not Phase.REIGNING or (tick.term, tick.sequence) != expected:
+        if self.phase is not Phase.LEADING or (tick.term, tick.sequence) != expected:
             return []
         self._ticks_read += 1
         self.evidence.hear_tick(self._ticks_read)

@@ -37,7 +37,7 @@ MAX_EARLY = 1024
 
 
 class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
-    """What has been heard in this reign (and shortly before)."""
+    """What has been heard in this term (and shortly before)."""
 
     def __init__(self, state: RunState) -> None:
         for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
@@ -110,7 +110,7 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
             self.ends = dict(ends)
 
     def forget_lives(self) -> None:
-        """Count silence from now on: ticks of another reign say nothing."""
+        """Count silence from now on: ticks of another term say nothing."""
         super().forget_lives()
         self._early = deque(((event, 0) for event, _ in self._early), MAX_EARLY)
 

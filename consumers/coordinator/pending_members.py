@@ -39,7 +39,7 @@ class Claim:
 
 
 class HeardMembers:
-    """Lives and claims. Silence is counted in ticks of this reign."""
+    """Lives and claims. Silence is counted in ticks of this term."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -50,7 +50,7 @@ class HeardMembers:
         self.evaluators: set[Member] = set()
         self.stop: StopRequest | None = None
         self.stop_tick = 0
-        """Ticks read when it was first heard in this reign."""
+        """Ticks read when it was first heard in this term."""
         self.members_are_settled = False
         """Whether nothing was heard, since somebody looked, that lets anybody join or go."""
 
@@ -119,7 +119,7 @@ class HeardMembers:
     # -- forgetting --------------------------------------------------------------------------------------------------
 
     def forget_lives(self) -> None:
-        """Count silence from now on: ticks of another reign say nothing."""
+        """Count silence from now on: ticks of another term say nothing."""
         self.heard.clear()
         self.stop_tick = 0
         self.members_are_settled = False
@@ -145,7 +145,7 @@ class HeardMembers:
         self.heard = {
             member: tick for member, tick in self.heard.items() if member in live or ticks_read - tick < patience
         }
-        if ticks_read >= patience:  # before that, who was not heard in this reign is not silent yet
+        if ticks_read >= patience:  # before that, who was not heard in this term is not silent yet
             self.evaluators &= self.heard.keys()
         self.leaving = {
             member: said

@@ -86,11 +86,11 @@ def server_samples(server: Server) -> Iterator[Sample]:
     yield from _by_reason(catalogue.DELTAS_DROPPED, _renamed(server.shards.counters, DELTA_REASONS))
     for stream in (Stream.DELTAS, Stream.EVENTS, Stream.SNAPSHOTS):
         yield Sample(catalogue.UNDECODABLE, server.counters[f"undecodable_{stream}"], {"stream": stream.value})
-    reigns = server.coordinator.phase is Phase.REIGNING
-    yield Sample(catalogue.COORDINATING, float(reigns))
+    leads = server.coordinator.phase is Phase.LEADING
+    yield Sample(catalogue.COORDINATING, float(leads))
     for metric in (catalogue.LEADERSHIPS, catalogue.REIGNS):
-        yield Sample(metric, server.coordinator.reigns)
-    if reigns:
+        yield Sample(metric, server.coordinator.leaderships)
+    if leads:
         yield Sample(catalogue.PENDING, len(server.coordinator.evidence.offers))
     yield from _by_reason(catalogue.STATELESS, _renamed(server.coordinator.evidence.counters, STATELESS_REASONS))
     yield from _by_reason(catalogue.EVENTS_DROPPED, _renamed(server.coordinator.evidence.counters, EVENT_REASONS))

@@ -37,7 +37,7 @@ class Told:
         removed: groups that were.
         joins: groups that there were.
         states: version → digest of its state, moments included.
-        terms: reigns.
+        terms: that began.
     """
 
     settled: Counter[Clock] = field(default_factory=Counter)

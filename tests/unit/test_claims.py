@@ -59,7 +59,7 @@ def test_the_member_itself_is_not_its_own_successor() -> None:
     assert evidence.successor(("w", OLD), REPEATS, PATIENCE) is None
 
 
-def test_a_claim_counts_anew_after_silence_and_in_another_reign() -> None:
+def test_a_claim_counts_anew_after_silence_and_in_another_term() -> None:
     evidence = _evidence()
     for tick in (0, 1, 100):
         evidence.hear(_ready(NEW), ticks_read=tick)

@@ -231,7 +231,7 @@ def test_no_proposal_stops_a_server_before_there_is_a_run(data: st.DataObject) -
     assert stage.end() == undisturbed()
 
 
-def test_terms_of_any_height_leave_one_to_reign_in() -> None:
+def test_terms_of_any_height_leave_a_higher_one() -> None:
     """A huge term is no reason to give up, and the highest of all does not count."""
     stage = half_way()
     for term in (2**62, 2**63 - 1, 2**62 + 2, 2**63 - 2):

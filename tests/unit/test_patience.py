@@ -152,8 +152,8 @@ def test_what_was_heard_before_the_start_was_heard_when_it_was() -> None:
     assert (evidence.heard["worker-3", b"3" * 16], evidence.stop_tick) == (5, 7)
 
 
-def test_silence_counts_from_a_new_reign_on_also_for_what_was_heard_before_the_start() -> None:
-    """Its ticks begin anew, so those of the reign before would lie ahead of them."""
+def test_silence_counts_from_a_new_term_on_also_for_what_was_heard_before_the_start() -> None:
+    """Its ticks begin anew, so those of the term before would lie ahead of them."""
     evidence = early()
     evidence.forget_lives()
     started(evidence)

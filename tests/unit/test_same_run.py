@@ -156,7 +156,7 @@ def test_a_server_is_told_so_too(broker: MemoryBroker) -> None:
     server.start()
     try:
         before = broker.log.bounds(LEDGER, 0).end
-        wait_until(lambda: broker.log.bounds(LEDGER, 0).end > before)  # it reigns
+        wait_until(lambda: broker.log.bounds(LEDGER, 0).end > before)  # it leads
         begin_another(broker)
         server.join(DEADLINE_S)
     finally:

@@ -87,7 +87,7 @@ def test_two_ledger_records_in_the_wrong_order_are_found(log: Log) -> None:
         assert bad(copy.verify()).stream is Stream.LEDGER
 
 
-def test_a_reign_put_in_between_is_found(log: Log) -> None:
+def test_a_term_put_in_between_is_found(log: Log) -> None:
     """It makes what the honest coordinator wrote void."""
     claim = TermStart(term=2, parent=b"x" * 32, nonce=bytes(16), coordinator="mallory", incarnation=bytes(16))
     log.ledger.insert(5, encode(claim))

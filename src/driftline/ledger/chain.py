@@ -16,7 +16,7 @@ from driftline.schemas.records import NO_HASH, LedgerRecord, TermStart
 
 LEAP_TERM: Final = 2**62
 """Up to here a term may leave others out. A candidate never does, so a record far beyond is nobody's claim: counted, it
-could leave no higher term of 64 bits for anybody to reign in."""
+could leave no higher term of 64 bits for the next coordinator."""
 
 
 class Chain:
@@ -24,7 +24,7 @@ class Chain:
 
     Attributes:
         head: hash over every valid record so far; `NO_HASH` before the first.
-        term: the current reign; 0 before the first.
+        term: the current one; 0 before the first.
         valid: how many records counted.
         void: how many did not.
     """

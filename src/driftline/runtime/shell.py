@@ -243,8 +243,8 @@ class Shell:
         elif stream is Stream.PARAMETERS:  # newer versions are whole in what is kept
             log.warning("%s; newer parameters are read instead", lost)
             self._direct(Read(stream, lost.partition, Start.BEGINNING))
-        elif stream is Stream.EVENTS:  # a new reign has everybody say again what still counts
-            log.warning("%s; the coordinator begins a new reign, to which they are said again", lost)
+        elif stream is Stream.EVENTS:  # members of a new term repeat what still counts
+            log.warning("%s; the coordinator steps down; members repeat them in the next term", lost)
             self._feed(PartitionsRevoked(stream, (lost.partition,)))
             self._groups[stream].resume((lost.partition,), (bounds.begin,))
             self._feed(PartitionsAssigned(stream, (lost.partition,)))

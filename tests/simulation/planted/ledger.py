@@ -17,18 +17,18 @@ class DecidesOnAcknowledgement(Coordinator):
 
     def on_timer(self, now_s: float) -> list[Effect]:
         effects = super().on_timer(now_s)
-        if self.phase is Phase.REIGNING and self._outstanding is not None:
+        if self.phase is Phase.LEADING and self._outstanding is not None:
             self._outstanding = None
             effects += self._next()
         return effects
 
 
-class ReignsBeforeReadBack(Coordinator):
+class LeadsBeforeReadBack(Coordinator):
     """Writes behind its TermStart before it has read it."""
 
     def _claim(self) -> list[Effect]:
         effects = super()._claim()
-        self._reign()
+        self._lead()
         self._outstanding = None
         return effects + self._next()
 
@@ -50,8 +50,8 @@ class EqualTermStarts(Chain):
 class ForgetsOnTermStart(Coordinator):
     """Knows only what it reads after its own TermStart, and misses what others repeated before."""
 
-    def _reign(self) -> None:
-        super()._reign()
+    def _lead(self) -> None:
+        super()._lead()
         self.evidence = Evidence(self._state)
 
 
@@ -71,7 +71,7 @@ NEW_TERMS = (Fault.LOST_CLAIM, Fault.VOID_RECORD, Fault.DUPLICATE, Fault.STALL)
 
 LEDGER = (
     Planted("decides on acknowledgement", "2", Cores(server=server_with(coordinator=DecidesOnAcknowledgement))),
-    Planted("reigns before read-back", "2", Cores(server=server_with(coordinator=ReignsBeforeReadBack))),
+    Planted("leads before read-back", "2", Cores(server=server_with(coordinator=LeadsBeforeReadBack))),
     Planted("no parent check", "1", Cores(server=server_with(chain=NoParentCheck))),
     Planted("equal terms start", "1", Cores(server=server_with(chain=EqualTermStarts)), NEW_TERMS),
     Planted("forgets on TermStart", "9", Cores(server=server_with(coordinator=ForgetsOnTermStart)), NEW_TERMS),

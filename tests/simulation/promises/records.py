@@ -254,8 +254,8 @@ class Promises:
         what = f"{actor} writes {type(record).__name__}"
         require(isinstance(actor.core, Server), f"{what} and is no server")
         require(record.term == known.term and record.parent == known.head, f"{what} behind what it has not read back")
-        reign = known.reign
-        require(reign is not None and reign.incarnation == actor.incarnation, f"{what} in another's reign")
+        leader = known.leader
+        require(leader is not None and leader.incarnation == actor.incarnation, f"{what} in another's term")
         behind = (actor.incarnation, record.parent)
         require(behind not in self._behind, f"{what}, the second record behind one that it has read back")
         self._behind.add(behind)

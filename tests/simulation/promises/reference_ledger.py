@@ -43,7 +43,7 @@ class Moment:
     head: bytes
     term: int
     version: int
-    reign: TermStart | None
+    leader: TermStart | None
     started: bool
     ended: bool
 
@@ -102,7 +102,7 @@ class ReferenceLedger:
                 head=head,
                 term=valid.term,
                 version=max(0, len(self.version_heads) - 1),
-                reign=valid if isinstance(valid, TermStart) else self.now.reign,
+                leader=valid if isinstance(valid, TermStart) else self.now.leader,
                 started=self.start is not None,
                 ended=self.end is not None,
             )

@@ -141,7 +141,7 @@ def _lying(official: Checkpoint, world: World) -> Checkpoint:
 
 
 def claim(world: World) -> bool:
-    """Append a TermStart of a candidate that is gone: it ends the reign, and nobody stands behind it."""
+    """Append a TermStart of a candidate that is gone: it ends the leadership, and nobody stands behind it."""
     rng = world.rng
     record = TermStart(
         term=world.promises.ledger.now.term + rng.randint(1, 3),

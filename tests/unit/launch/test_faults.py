@@ -112,7 +112,7 @@ class Stage:
 
 
 def test_what_is_killed_is_started_again(tmp_path: Path) -> None:
-    """The coordinator is whoever reigns by the ledger; the others are left alone."""
+    """The coordinator is the one that leads the current term; the others are left alone."""
     stage = Stage(tmp_path, "kill coordinator@1 for 50ms")
     try:
         stage.play()

@@ -21,7 +21,7 @@ class Entry:
         record: as decoded; None if it cannot be.
         fate: `COUNTS`, or why it does not count.
         head: the ledger's hash behind it.
-        term: the reign behind it.
+        term: the term behind it.
         version: the newest version behind it.
     """
 

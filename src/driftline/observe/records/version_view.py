@@ -46,7 +46,7 @@ class VersionView:
     Attributes:
         offset: of the ledger record that made it; of the run's start for version 0.
         timestamp_ms: append time of that record at the broker.
-        term: the reign that made it.
+        term: the term that made it.
         head: hash over the ledger up to it.
         published: whether its parameters were written.
         digest: of the whole state, None while the ledger does not hold it.

@@ -3,7 +3,7 @@
 The chain makes a changed record show in the one behind it, which then builds on a head that the ledger never had and is
 void. Void records are also what replaced coordinators leave behind, so not every one of them is a sign of a change. An
 honest process never builds on a record that is void, nor on a head that the ledger has only later: each is a finding.
-One record (or the start of a reign) alone that builds on a head which the ledger never has may come from anybody: it is
+One record (or the start of a term) alone that builds on a head which the ledger never has may come from anybody: it is
 a finding only if nobody with the same ledger comes after it.
 """
 
@@ -126,7 +126,7 @@ class LedgerProof:
         if isinstance(record, TermStart):
             self._term_start(offset, record, before)
         else:
-            self._loose = None  # its reign went on
+            self._loose = None  # its term went on
         self._check_early(offset)
         self._offsets_of_heads[state.chain.head] = self._culprit = offset
         head = state.chain.head.hex()
