@@ -75,21 +75,21 @@ class _Leadership:
         proposed = propose(self.offer, b"r" * 16, "worker-0", b"w" * 16)
         proposal = decode(proposed.event.value)
         if isinstance(proposal, Proposal):
-            self.hear(proposal)
+            self.deliver(proposal)
         for send in proposed.snapshots:
             snapshot = decode(send.value)
             if isinstance(snapshot, Snapshot) and send.value is not None:
                 self.write(self.coordinator.on_snapshot(snapshot, bytes(send.value)))
-        self.hear(self.applied())
+        self.deliver(self.applied())
         for worker in range(self.offer.config.workers):
-            self.hear(Ready(run=self.run, worker=f"worker-{worker}", incarnation=_incarnation(worker), version=0))
+            self.deliver(Ready(run=self.run, worker=f"worker-{worker}", incarnation=_incarnation(worker), version=0))
 
     @property
     def run(self) -> bytes:
         """UUID of the run."""
         return self.state.start.run if self.state.has_begun else b""
 
-    def hear(self, event: Event) -> None:
+    def deliver(self, event: Event) -> None:
         """Bring one event before the coordinator, and read back what it writes."""
         began_s = time.process_time()
         effects = self.coordinator.on_event(event)
@@ -180,9 +180,9 @@ def _measure(workers: int, versions: int) -> dict[str, float]:
     before, events, leadership.spent_s = leadership.state.next_offset, 0, 0.0
     for clock in range(1, versions + 1):
         for event in leadership.clock(clock):
-            leadership.hear(event)
+            leadership.deliver(event)
             events += 1
-        leadership.hear(leadership.applied())
+        leadership.deliver(leadership.applied())
         events += 1
         if leadership.state.version != clock:
             raise RuntimeError(f"{workers} workers: version {leadership.state.version} after clock {clock}")

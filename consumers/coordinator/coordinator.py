@@ -136,9 +136,9 @@ class Coordinator:
         """An event was read; only the owner of the partition gets here."""
         effects: list[Effect] = []
         if isinstance(event, Tick):
-            effects += self._hear_tick(event)
+            effects += self._on_tick(event)
         else:
-            self.evidence.hear(event, self._ticks_read)
+            self.evidence.add(event, self._ticks_read)
         if isinstance(event, Proposal):
             effects += self._look_for_snapshots(event)
         return effects + self._next()
@@ -213,12 +213,12 @@ class Coordinator:
         tick = Tick(run=run, term=self._state.chain.term, sequence=self._ticks_read + 1)
         return [Send(Stream.EVENTS, 0, encode(tick))]
 
-    def _hear_tick(self, tick: Tick) -> list[Effect]:
+    def _on_tick(self, tick: Tick) -> list[Effect]:
         expected = (self._state.chain.term, self._ticks_read + 1)
         if self.phase is not Phase.LEADING or (tick.term, tick.sequence) != expected:
             return []
         self._ticks_read += 1
-        self.evidence.hear_tick(self._ticks_read)
+        self.evidence.add_tick(self._ticks_read)
         self._tick_outstanding = False
         self._next_tick_s = self._now_s + (self._state.config.tick_interval_s if self._state.has_begun else 0.25)
         if self._state.has_begun:
@@ -236,7 +236,7 @@ class Coordinator:
     def on_ends(self, known: EndsKnown) -> list[Effect]:
         """The ends of the deltas, as they were after they were asked for."""
         self._ends_asked = False
-        self.evidence.hear_ends(known.ends)
+        self.evidence.add_ends(known.ends)
         return []
 
     # -- proposals ---------------------------------------------------------------------------------------------------

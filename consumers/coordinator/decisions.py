@@ -92,7 +92,7 @@ def _removal_reason(group: Group, state: RunState, evidence: Evidence, ticks: in
     newer = evidence.successor(member, ticks, patience)
     if newer is not None:
         return f"replaced by incarnation {newer[1].hex()[:8]} of the same name"
-    silent = ticks - evidence.heard.get(member, 0)
+    silent = ticks - evidence.last_seen.get(member, 0)
     if silent >= patience:
         return f"no heartbeat in {silent} ticks"
     return ""

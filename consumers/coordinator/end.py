@@ -62,7 +62,7 @@ def _is_worth_waiting(evidence: Evidence, config: RunConfig, ticks: int) -> bool
 
 def _live_evaluators(state: RunState, evidence: Evidence, ticks: int) -> bool:
     patience = state.config.gone_after_ticks
-    return any(ticks - evidence.heard.get(member, 0) < patience for member in evidence.evaluators)
+    return any(ticks - evidence.last_seen.get(member, 0) < patience for member in evidence.evaluators)
 
 
 def _run_end(state: RunState, evidence: Evidence, *, reason: str, failure: str) -> RunEnd:

@@ -9,11 +9,11 @@ It has five parts that know nothing of each other: the birth of the run, members
 from collections import deque
 from collections.abc import Mapping
 
-from driftline.consumers.coordinator.pending_clocks import HeardClocks
-from driftline.consumers.coordinator.pending_members import HeardMembers
-from driftline.consumers.coordinator.pending_snapshots import HeardSnapshots
-from driftline.consumers.coordinator.pending_start import HeardBirth
-from driftline.consumers.coordinator.pending_versions import HeardVersions
+from driftline.consumers.coordinator.pending_clocks import PendingClocks
+from driftline.consumers.coordinator.pending_members import PendingMembers
+from driftline.consumers.coordinator.pending_snapshots import PendingSnapshots
+from driftline.consumers.coordinator.pending_start import PendingStart
+from driftline.consumers.coordinator.pending_versions import PendingVersions
 from driftline.ledger.event_check import event_problem
 from driftline.ledger.run_state import RunState
 from driftline.schemas.records import (
@@ -36,16 +36,16 @@ MAX_EARLY = 1024
 """Events that are remembered while the run has not started; the newest."""
 
 
-class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
+class Evidence(PendingStart, PendingMembers, PendingClocks, PendingVersions, PendingSnapshots):
     """What has been heard in this term (and shortly before)."""
 
     def __init__(self, state: RunState) -> None:
-        for part in (HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapshots):
+        for part in (PendingStart, PendingMembers, PendingClocks, PendingVersions, PendingSnapshots):
             part.__init__(self, state)
         self._early: deque[tuple[Event, int]] = deque(maxlen=MAX_EARLY)
         self.ends: dict[int, int] = {}
 
-    def hear(self, event: Event, ticks_read: int) -> None:
+    def add(self, event: Event, ticks_read: int) -> None:
         """Remember an event of this run. Events of another run under the same name are counted and dropped."""
         has_begun = self._state.has_begun
         if not has_begun and not isinstance(event, Proposal):
@@ -53,39 +53,39 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         elif has_begun and event.run != self._state.start.run:
             self.counters["foreign_events"] += 1
         else:
-            self._hear(event, ticks_read)
+            self._add(event, ticks_read)
 
-    def _hear(self, event: Event, ticks_read: int) -> None:
+    def _add(self, event: Event, ticks_read: int) -> None:
         if event_problem(event, self._state):
             self.counters["events_refused"] += 1
             return
-        self._hear_server_side(event)
+        self._add_of_server(event)
         match event:
             case Ready() | Heartbeat() | Leave() | ServerState():
-                self._hear_member(event, ticks_read)
+                self._add_member(event, ticks_read)
             case StopRequest():
-                self._hear_stop(event, ticks_read)
+                self._add_stop(event, ticks_read)
             case Proposal():
-                self._hear_proposal(event)
+                self._add_proposal(event)
             case Contribution() | Skip():
-                self._hear_offer(event)
+                self._add_offer(event)
             case Receipt():
-                self._hear_receipt(event)
+                self._add_receipt(event)
             case EvaluationReport():
-                self._hear_report(event)
+                self._add_evaluation(event)
             case UndecodableReport():
                 self.counters["undecodable"] += 1
 
-    def _hear_server_side(self, event: Event) -> None:
+    def _add_of_server(self, event: Event) -> None:
         match event:
             case ServerState():
-                self._hear_server(event)
+                self._add_server_state(event)
             case SnapshotReport():
-                self._hear_snapshots(event)
+                self._add_snapshots(event)
             case _:
                 pass
 
-    def hear_tick(self, ticks_read: int) -> None:
+    def add_tick(self, ticks_read: int) -> None:
         """Count a tick for contributions that are not whole, if their deltas would have been read if they were there.
 
         Every partition has a live owner that reports a reading position at or behind the partition's end, as that was
@@ -96,15 +96,15 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         config = self._state.config
         read_to_the_end = all(
             partition in self.owners
-            and ticks_read - self.heard.get(self.owners[partition], 0) < config.gone_after_ticks
+            and ticks_read - self.last_seen.get(self.owners[partition], 0) < config.gone_after_ticks
             and self.positions[partition] >= self.ends[partition]
             for partition in range(config.partitions)
         )
         if read_to_the_end:
-            self._hear_served_tick()
+            self._add_served_tick()
             self.ends = {}
 
-    def hear_ends(self, ends: Mapping[int, int]) -> None:
+    def add_ends(self, ends: Mapping[int, int]) -> None:
         """Remember where the partitions of the deltas end; an answer that lacks one of them is none."""
         if all(partition in ends for partition in range(self._state.config.partitions)):
             self.ends = dict(ends)
@@ -122,4 +122,4 @@ class Evidence(HeardBirth, HeardMembers, HeardClocks, HeardVersions, HeardSnapsh
         self._forget_snapshots()
         self._forget_birth()
         while self._state.has_begun and self._early:
-            self.hear(*self._early.popleft())
+            self.add(*self._early.popleft())

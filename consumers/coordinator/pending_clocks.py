@@ -18,7 +18,7 @@ MAX_STRANGE_CLOCKS = 4096
 Clock = tuple[GroupId, int]
 
 
-class HeardClocks:
+class PendingClocks:
     """What groups have spent and the ledger has not settled."""
 
     def __init__(self, state: RunState) -> None:
@@ -37,13 +37,13 @@ class HeardClocks:
 
     # -- hearing -----------------------------------------------------------------------------------------------------
 
-    def _hear_offer(self, event: Contribution | Skip) -> None:
+    def _add_offer(self, event: Contribution | Skip) -> None:
         if self._is_wanted(event.group, event.clock):
             self.offers.setdefault((event.group, event.clock), event)
             self.offered_at.setdefault((event.group, event.clock), self.served_ticks)
             self._look_anew(event.group, event.clock)
 
-    def _hear_receipt(self, event: Receipt) -> None:
+    def _add_receipt(self, event: Receipt) -> None:
         if not self._is_wanted(event.group, event.clock):
             return
         clock = (event.group, event.clock)
@@ -68,7 +68,7 @@ class HeardClocks:
         most = CLOCKS_AHEAD * len(self._state.groups) + MAX_STRANGE_CLOCKS
         return max(len(self.offers), len(self.receipts)) >= most
 
-    def _hear_served_tick(self) -> None:
+    def _add_served_tick(self) -> None:
         """Count a tick during which everything that is in the log was read."""
         self.served_ticks += 1
         self._doubt_all()

@@ -38,7 +38,7 @@ class Claim:
     repeats: int = 0
 
 
-class HeardMembers:
+class PendingMembers:
     """Lives and claims. Silence is counted in ticks of this term."""
 
     def __init__(self, state: RunState) -> None:
@@ -46,7 +46,7 @@ class HeardMembers:
         self.claims: dict[Member, Claim] = {}
         self._members: dict[str, GroupId] = {}
         self.leaving: dict[Member, Goodbye] = {}
-        self.heard: dict[Member, int] = {}
+        self.last_seen: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
         self.stop: StopRequest | None = None
         self.stop_tick = 0
@@ -57,15 +57,15 @@ class HeardMembers:
     # -- hearing -----------------------------------------------------------------------------------------------------
 
     def _alive(self, member: str, incarnation: bytes, ticks_read: int) -> None:
-        self.heard[member, incarnation] = ticks_read
+        self.last_seen[member, incarnation] = ticks_read
 
-    def _hear_member(self, event: Ready | Heartbeat | ServerState | Leave, ticks_read: int) -> None:
+    def _add_member(self, event: Ready | Heartbeat | ServerState | Leave, ticks_read: int) -> None:
         if self.claims or not isinstance(event, Heartbeat | ServerState):
             self.members_are_settled = False
         match event:
             case Ready():
                 self._alive(event.worker, event.incarnation, ticks_read)
-                self._hear_ready(event, ticks_read)
+                self._add_claim(event, ticks_read)
             case Heartbeat():
                 self._alive(event.member, event.incarnation, ticks_read)
                 if event.role == "evaluator":
@@ -76,11 +76,11 @@ class HeardMembers:
                 word = PROCESS_ENDED if event.reason == PROCESS_ENDED else "left"
                 self.leaving[event.worker, event.incarnation] = Goodbye(ticks_read, word)
 
-    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+    def _add_stop(self, event: StopRequest, ticks_read: int) -> None:
         if self.stop is None:
             self.stop, self.stop_tick = event, ticks_read
 
-    def _hear_ready(self, event: Ready, ticks_read: int) -> None:
+    def _add_claim(self, event: Ready, ticks_read: int) -> None:
         member = (event.worker, event.incarnation)
         if member in self._state.joined:
             return
@@ -111,7 +111,7 @@ class HeardMembers:
         able = [
             member
             for member in self.claims
-            if member not in self.leaving and ticks_read - self.heard.get(member, 0) < patience
+            if member not in self.leaving and ticks_read - self.last_seen.get(member, 0) < patience
         ]
         able.sort(key=lambda member: self.claims[member].last_tick)
         return {member[0]: self.claims[member].event for member in able}
@@ -120,7 +120,7 @@ class HeardMembers:
 
     def forget_lives(self) -> None:
         """Count silence from now on: ticks of another term say nothing."""
-        self.heard.clear()
+        self.last_seen.clear()
         self.stop_tick = 0
         self.members_are_settled = False
         self.claims = {member: Claim(claim.event) for member, claim in self.claims.items()}
@@ -142,11 +142,11 @@ class HeardMembers:
         """Drop who is no live group and was not heard for so many ticks: to be unknown is to be silent."""
         self.members_are_settled = False  # who was heard of long ago may be gone by now
         live = {(group.worker, group.incarnation) for group in self._state.groups.values()}
-        self.heard = {
-            member: tick for member, tick in self.heard.items() if member in live or ticks_read - tick < patience
+        self.last_seen = {
+            member: tick for member, tick in self.last_seen.items() if member in live or ticks_read - tick < patience
         }
         if ticks_read >= patience:  # before that, who was not heard in this term is not silent yet
-            self.evaluators &= self.heard.keys()
+            self.evaluators &= self.last_seen.keys()
         self.leaving = {
             member: said
             for member, said in self.leaving.items()

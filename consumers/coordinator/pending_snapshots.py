@@ -8,7 +8,7 @@ MAX_OPEN = 4
 """Versions of which some partitions are reported; the oldest gives way."""
 
 
-class HeardSnapshots:
+class PendingSnapshots:
     """Reports on versions that the last checkpoint does not cover."""
 
     def __init__(self, state: RunState) -> None:
@@ -16,7 +16,7 @@ class HeardSnapshots:
         self.written: dict[int, dict[int, SnapshotReport]] = {}
         self.failure = ""
 
-    def _hear_snapshots(self, event: SnapshotReport) -> None:
+    def _add_snapshots(self, event: SnapshotReport) -> None:
         if self._is_official(event.version) or not self._is_complete(event):
             return
         known = self.written.setdefault(event.version, {}).setdefault(event.partition, event)

@@ -7,7 +7,7 @@ from driftline.schemas.records import Proposal, Snapshot
 MAX_PROPOSALS = 64
 
 
-class HeardBirth:
+class PendingStart:
     """The birth of the run."""
 
     def __init__(self, state: RunState) -> None:
@@ -15,7 +15,7 @@ class HeardBirth:
         self.proposals: dict[bytes, Proposal] = {}
         self.snapshots: dict[bytes, dict[int, bytes]] = {}
 
-    def _hear_proposal(self, event: Proposal) -> None:
+    def _add_proposal(self, event: Proposal) -> None:
         if not self._state.has_begun and len(self.proposals) < MAX_PROPOSALS:
             self.proposals.setdefault(event.run, event)
 

@@ -8,7 +8,7 @@ from driftline.schemas.digests import model_digest
 from driftline.schemas.records import EvaluationReport, ServerState, ShardDigest, StateDigest
 
 
-class HeardVersions:
+class PendingVersions:
     """What is known of versions beyond the ledger. The first failure that a server reports ends the run."""
 
     def __init__(self, state: RunState) -> None:
@@ -21,16 +21,16 @@ class HeardVersions:
         self.reports: dict[int, EvaluationReport] = {}
         self.failure = ""
 
-    def _hear_server(self, event: ServerState) -> None:
+    def _add_server_state(self, event: ServerState) -> None:
         self.failure = self.failure or shorten(event.failure)
         for partition in event.partitions:
             self.applied[partition.partition] = event.version
             self.positions[partition.partition] = partition.position
             self.owners[partition.partition] = (event.server, event.incarnation)
         for digest in event.shards:
-            self._hear_digest(digest, event)
+            self._add_digest(digest, event)
 
-    def _hear_digest(self, digest: ShardDigest, event: ServerState) -> None:
+    def _add_digest(self, digest: ShardDigest, event: ServerState) -> None:
         layout, checkpoint = self._state.layout, self._state.checkpoint
         if digest.version in self._state.states or digest.version in self.states:
             return
@@ -52,7 +52,7 @@ class HeardVersions:
             )
             del self.digests[digest.version]
 
-    def _hear_report(self, event: EvaluationReport) -> None:
+    def _add_evaluation(self, event: EvaluationReport) -> None:
         """Keep a report, also of a version that we have yet to read: streams are read at different speeds."""
         state = self._state
         unread = state.version < event.version <= state.version + CLOCKS_AHEAD

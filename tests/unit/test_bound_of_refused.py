@@ -56,9 +56,9 @@ def test_a_refusal_behind_a_pending_clock_closes_the_version_whatever_is_heard_l
     for order in list(permutations(before))[:: 5040 // 24]:
         evidence = Evidence(state)
         for event in order:
-            evidence.hear(event, ticks_read=0)
+            evidence.add(event, ticks_read=0)
             assert decide(state, evidence, 0) is None
-        evidence.hear(final, ticks_read=0)
+        evidence.add(final, ticks_read=0)
         version = decide(state, evidence, 0)
         assert isinstance(version, Version)
         assert [(use.group, use.clock) for use in version.uses] == [(G1, 1), (G2, 1), (G2, 2)]

@@ -39,15 +39,15 @@ def _ready(incarnation: bytes) -> Ready:
 
 def test_one_ready_may_be_a_late_one_of_a_process_that_is_dead() -> None:
     evidence = _evidence()
-    evidence.hear(_ready(NEW), ticks_read=5)
-    evidence.hear(_ready(NEW), ticks_read=5)
+    evidence.add(_ready(NEW), ticks_read=5)
+    evidence.add(_ready(NEW), ticks_read=5)
     assert evidence.successor(("w", OLD), 5, PATIENCE) is None
 
 
 def test_who_says_ready_tick_after_tick_replaces_a_member_of_its_name() -> None:
     evidence = _evidence()
     for tick in range(REPEATS):
-        evidence.hear(_ready(NEW), ticks_read=tick)
+        evidence.add(_ready(NEW), ticks_read=tick)
     assert evidence.successor(("w", OLD), REPEATS, PATIENCE) == ("w", NEW)
     assert evidence.successor(("another", OLD), REPEATS, PATIENCE) is None
 
@@ -55,24 +55,24 @@ def test_who_says_ready_tick_after_tick_replaces_a_member_of_its_name() -> None:
 def test_the_member_itself_is_not_its_own_successor() -> None:
     evidence = _evidence()
     for tick in range(REPEATS):
-        evidence.hear(_ready(OLD), ticks_read=tick)
+        evidence.add(_ready(OLD), ticks_read=tick)
     assert evidence.successor(("w", OLD), REPEATS, PATIENCE) is None
 
 
 def test_a_claim_counts_anew_after_silence_and_in_another_term() -> None:
     evidence = _evidence()
     for tick in (0, 1, 100):
-        evidence.hear(_ready(NEW), ticks_read=tick)
+        evidence.add(_ready(NEW), ticks_read=tick)
     assert evidence.successor(("w", OLD), 100, PATIENCE) is None
     evidence.forget_lives()
-    evidence.hear(_ready(NEW), ticks_read=0)
+    evidence.add(_ready(NEW), ticks_read=0)
     assert evidence.successor(("w", OLD), 0, PATIENCE) is None
 
 
 def test_a_claim_whose_process_has_died_meanwhile_takes_nobodys_place() -> None:
     evidence = _evidence()
     for tick in range(REPEATS):
-        evidence.hear(_ready(NEW), ticks_read=tick)
+        evidence.add(_ready(NEW), ticks_read=tick)
     last = REPEATS - 1
     assert evidence.successor(("w", OLD), last + PATIENCE - 1, PATIENCE) == ("w", NEW)
     assert evidence.successor(("w", OLD), last + PATIENCE, PATIENCE) is None
@@ -81,6 +81,6 @@ def test_a_claim_whose_process_has_died_meanwhile_takes_nobodys_place() -> None:
 def test_a_claim_that_took_its_leave_takes_nobodys_place() -> None:
     evidence = _evidence()
     for tick in range(REPEATS):
-        evidence.hear(_ready(NEW), ticks_read=tick)
-    evidence.hear(Leave(run=RUN, worker="w", incarnation=NEW, reason="done"), ticks_read=REPEATS)
+        evidence.add(_ready(NEW), ticks_read=tick)
+    evidence.add(Leave(run=RUN, worker="w", incarnation=NEW, reason="done"), ticks_read=REPEATS)
     assert evidence.successor(("w", OLD), REPEATS, PATIENCE) is None

@@ -281,7 +281,7 @@ def test_what_strangers_say_is_forgotten() -> None:
     for _ in range(CONFIG.gone_after_ticks + 2):
         stage.tick()
     evidence = coordinator.evidence
-    assert len(evidence.heard) < 10
+    assert len(evidence.last_seen) < 10
     assert len(evidence.evaluators) <= 1
     assert not evidence.leaving
     assert max(len(evidence.offers), len(evidence.receipts), len(evidence.refusals)) < 5_000

@@ -128,8 +128,8 @@ def test_a_clock_that_claims_what_another_one_has_read_waits_for_it_and_is_then_
     """No version may use a sample twice, whatever a worker says."""
     state = fold(ledger)
     evidence = Evidence(state)
-    evidence.hear(skip(state, 2, places(2, 4)), 0)
-    evidence.hear(skip(state, 3, places(3, 5)), 0)
+    evidence.add(skip(state, 2, places(2, 4)), 0)
+    evidence.add(skip(state, 3, places(3, 5)), 0)
     assert evidence.pending(G1) == [2]
     ledger.version(2, read(G1, 2, places(2, 4), kind="skip"))
     state.read(len(ledger.values) - 1, ledger.values[-1])
@@ -144,7 +144,7 @@ def test_a_clock_that_claims_what_another_one_has_read_waits_for_it_and_is_then_
 def test_samples_in_no_order_are_not_even_heard(ledger: Ledger) -> None:
     state = fold(ledger)
     evidence = Evidence(state)
-    evidence.hear(skip(state, 2, places(4, 5), places(2, 3)), 0)
+    evidence.add(skip(state, 2, places(4, 5), places(2, 3)), 0)
     assert evidence.counters["events_refused"] == 1
 
 

@@ -40,7 +40,7 @@ class Waiting:
             shards=4,
             root=NO_HASH,
         )
-        self.evidence.hear(offer, 0)
+        self.evidence.add(offer, 0)
 
     def owners_report(self, *positions: int) -> None:
         """One server owns everything and has read so far."""
@@ -48,14 +48,14 @@ class Waiting:
         placed = tuple(
             replace(one, position=position) for one, position in zip(event.partitions, positions, strict=True)
         )
-        self.evidence.hear(replace(event, version=0, partitions=placed), self.ticks)
+        self.evidence.add(replace(event, version=0, partitions=placed), self.ticks)
 
     def tick(self, ends: tuple[int, ...] | None) -> None:
         """Read a tick; the ends of the deltas were looked up since the last one, or not."""
         if ends is not None:
-            self.evidence.hear_ends(dict(enumerate(ends)))
+            self.evidence.add_ends(dict(enumerate(ends)))
         self.ticks += 1
-        self.evidence.hear_tick(self.ticks)
+        self.evidence.add_tick(self.ticks)
 
     @property
     def reason(self) -> str:
@@ -98,8 +98,8 @@ def test_an_end_that_nobody_could_look_up_counts_for_nothing() -> None:
     waiting = Waiting()
     for _ in range(3 * PATIENCE):
         waiting.owners_report(5, 5, 5, 5)
-        waiting.evidence.hear_ends({})
-        waiting.evidence.hear_ends({0: 5, 1: 5, 2: 5})
+        waiting.evidence.add_ends({})
+        waiting.evidence.add_ends({0: 5, 1: 5, 2: 5})
         waiting.tick(None)
     assert not waiting.reason
 
@@ -133,8 +133,8 @@ def early() -> Evidence:
     """Return what is remembered of a member at tick 5 and of a request to stop at tick 7, before the start is read."""
     state = RunState()
     evidence = Evidence(state)
-    evidence.hear(Ready(run=UUID, worker="worker-3", incarnation=b"3" * 16, version=0), 5)
-    evidence.hear(StopRequest(run=UUID, sender="ada", reason="enough"), 7)
+    evidence.add(Ready(run=UUID, worker="worker-3", incarnation=b"3" * 16, version=0), 5)
+    evidence.add(StopRequest(run=UUID, sender="ada", reason="enough"), 7)
     return evidence
 
 
@@ -149,7 +149,7 @@ def test_what_was_heard_before_the_start_was_heard_when_it_was() -> None:
     """Not at tick 0: a member would be gone, and a run that is to be stopped over, before their time."""
     evidence = early()
     started(evidence)
-    assert (evidence.heard["worker-3", b"3" * 16], evidence.stop_tick) == (5, 7)
+    assert (evidence.last_seen["worker-3", b"3" * 16], evidence.stop_tick) == (5, 7)
 
 
 def test_silence_counts_from_a_new_term_on_also_for_what_was_heard_before_the_start() -> None:
@@ -157,4 +157,4 @@ def test_silence_counts_from_a_new_term_on_also_for_what_was_heard_before_the_st
     evidence = early()
     evidence.forget_lives()
     started(evidence)
-    assert (evidence.heard["worker-3", b"3" * 16], evidence.stop_tick) == (0, 0)
+    assert (evidence.last_seen["worker-3", b"3" * 16], evidence.stop_tick) == (0, 0)

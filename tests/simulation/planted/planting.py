@@ -90,7 +90,7 @@ def server_with(
         begins = chain is not None or leases is not None  # the bug is in what the ledger is folded with
         server = Server(name, incarnation, rng, None if begins else state)
         server.shards = shards(name, incarnation, server.state)
-        candidate = coordinator if evidence is None else _hearing(coordinator, evidence)
+        candidate = coordinator if evidence is None else _with_evidence(coordinator, evidence)
         server.coordinator = candidate(name, incarnation, server.state, rng)
         if chain is not None:
             server.state.chain = chain()
@@ -101,7 +101,7 @@ def server_with(
     return make
 
 
-def _hearing(coordinator: type[Coordinator], evidence: type[Evidence]) -> type[Coordinator]:
+def _with_evidence(coordinator: type[Coordinator], evidence: type[Evidence]) -> type[Coordinator]:
     class Hearing(coordinator):  # type: ignore[valid-type, misc]
         def on_assigned(self) -> list[Effect]:
             effects: list[Effect] = super().on_assigned()

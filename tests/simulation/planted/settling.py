@@ -43,8 +43,8 @@ class IgnoresRoots(Evidence):
 class TakesTheNewestRates(Evidence):
     """Lets everybody ask for the learning rates that were heard last."""
 
-    def _hear_offer(self, event: Any) -> None:
-        super()._hear_offer(event)
+    def _add_offer(self, event: Any) -> None:
+        super()._add_offer(event)
         if isinstance(event, Contribution):
             for clock, offer in self.offers.items():
                 if isinstance(offer, Contribution):
@@ -54,48 +54,48 @@ class TakesTheNewestRates(Evidence):
 class DropsEarlyReports(Evidence):
     """Drops an evaluation that arrives before the ledger record of its version."""
 
-    def _hear_report(self, event: EvaluationReport) -> None:
+    def _add_evaluation(self, event: EvaluationReport) -> None:
         if self._state.heads.get(event.version) == event.head:
-            super()._hear_report(event)
+            super()._add_evaluation(event)
 
 
 class GivesUpUnreadDeltas(Evidence):
     """Counts ticks while the owners' versions keep up, although the head waits for deltas that they have not read."""
 
-    def hear_tick(self, ticks_read: int) -> None:
+    def add_tick(self, ticks_read: int) -> None:
         if not self._state.has_begun:
             return
         config = self._state.config
         if all(
-            ticks_read - self.heard.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
+            ticks_read - self.last_seen.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
             and self.applied.get(partition, -9) >= self._state.version - 2
             for partition in range(config.partitions)
         ):
-            self._hear_served_tick()
+            self._add_served_tick()
 
 
-class HearsAnyRun(Evidence):
-    """Believes before RunStart whatever is said, also by members of another run."""
+class BelievesAnyRun(Evidence):
+    """Believes before RunStart every event, also of members of another run."""
 
-    def hear(self, event: Event, ticks_read: int) -> None:
+    def add(self, event: Event, ticks_read: int) -> None:
         if not self._state.has_begun:
-            self._hear(event, ticks_read)
+            self._add(event, ticks_read)
         else:
-            super().hear(event, ticks_read)
+            super().add(event, ticks_read)
 
 
 class IgnoresRequestsToStop(Evidence):
     """Makes one version after the other, whoever asks for the end."""
 
-    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
+    def _add_stop(self, event: StopRequest, ticks_read: int) -> None:
         pass
 
 
 class StopsAtOnce(Evidence):
     """Ends a run that is to be stopped although nobody has published its head yet."""
 
-    def _hear_stop(self, event: StopRequest, ticks_read: int) -> None:
-        super()._hear_stop(event, ticks_read)
+    def _add_stop(self, event: StopRequest, ticks_read: int) -> None:
+        super()._add_stop(event, ticks_read)
         self.stop_tick = -1_000_000
 
 
@@ -112,7 +112,7 @@ SETTLING = (
         "drops early reports", "9", Cores(server=server_with(evidence=DropsEarlyReports)), STALLS, crowd=True, seeds=160
     ),
     Planted("gives up unread deltas", "9", Cores(server=server_with(evidence=GivesUpUnreadDeltas)), (Fault.STALL,)),
-    Planted("hears any run", "9", Cores(server=server_with(evidence=HearsAnyRun)), STRANGERS),
+    Planted("believes any run", "9", Cores(server=server_with(evidence=BelievesAnyRun)), STRANGERS),
     Planted("ignores requests to stop", "9", Cores(server=server_with(evidence=IgnoresRequestsToStop)), stopped=True),
     Planted("stops at once", "9", Cores(server=server_with(evidence=StopsAtOnce)), stopped=True),
 )
