@@ -13,10 +13,10 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.cli.screens.records import lines_of
 from driftline.errors import Undecodable
 from driftline.ledger.entering.reading import until_end
-from driftline.observe.records.finding import read_difference, read_record, read_story
-from driftline.observe.records.places import RecordPlace
+from driftline.observe.records.annotated_ledger import AnnotatedLedger, read_annotated_ledger
+from driftline.observe.records.lookup import read_difference, read_record
 from driftline.observe.records.record_view import view_record
-from driftline.observe.records.story import Story
+from driftline.observe.records.selection import RecordPosition
 from driftline.observe.records.version_view import view_version
 from driftline.schemas.codec import decode
 from driftline.schemas.records import AnyRecord, Contribution, Delta, Parameters, Receipt, ServerState, Use, Version
@@ -46,7 +46,7 @@ class Page:
         run = small_run(RUN, steps=3, servers=len(SERVERS))
         run.play()
         self._broker: MemoryBroker = run.broker
-        self.story: Story = read_story(run.broker, RUN)
+        self.ledger: AnnotatedLedger = read_annotated_ledger(run.broker, RUN)
         self._parts = [INTRODUCTION]
 
     def section(self, title: str, words: str) -> None:
@@ -56,8 +56,8 @@ class Page:
 
     def record(self, stream: Stream, partition: int, is_it: Callable[[AnyRecord], bool]) -> None:
         """Show the first record of a partition that is the one."""
-        place = RecordPlace(stream, partition, self._offset(stream, partition, is_it))
-        self.shown(str(place), lines_of(view_record(*read_record(self._broker, RUN, place), self.story)))
+        place = RecordPosition(stream, partition, self._offset(stream, partition, is_it))
+        self.shown(str(place), lines_of(view_record(*read_record(self._broker, RUN, place), self.ledger)))
 
     def _offset(self, stream: Stream, partition: int, is_it: Callable[[AnyRecord], bool]) -> int:
         return next(offset for offset, record in self._records(stream, partition) if is_it(record))
@@ -72,12 +72,12 @@ class Page:
     def difference(self) -> None:
         """Show what the update changed."""
         first, second = VERSION - 1, VERSION
-        found = read_difference(self._broker, RUN, self.story, (first, second))
+        found = read_difference(self._broker, RUN, self.ledger.state, (first, second))
         self.shown(f"{first}..{second}", lines_of(found))
 
     def version(self) -> None:
         """Show the version as `driftline show` puts it together."""
-        self.shown(str(VERSION), lines_of(view_version(RUN, VERSION, self.story)))
+        self.shown(str(VERSION), lines_of(view_version(RUN, VERSION, self.ledger)))
 
     def shown(self, what: str, lines: list[str]) -> None:
         """Add a command and what it prints."""
@@ -91,7 +91,7 @@ class Page:
 def one_update() -> str:
     """Return the page."""
     page = Page()
-    use = next(one for one in page.story.state.versions[VERSION].uses if page.story.name(one.group) == WORKER)
+    use = next(one for one in page.ledger.state.versions[VERSION].uses if page.ledger.name(one.group) == WORKER)
     _towards_the_decision(page, use)
     _decision_and_after(page)
     page.section("The same, put together", "`driftline show` puts all of this together for a version:")

@@ -12,8 +12,8 @@ from driftline.consumers.coordinator.evidence import Evidence
 from driftline.errors import IntegrityError
 from driftline.ledger.rejection_reasons import reason_word
 from driftline.ledger.run_state import RunState
-from driftline.observe.records.ledger_words import ledger_words
-from driftline.observe.records.story import Story
+from driftline.observe.records.annotated_ledger import AnnotatedLedger
+from driftline.observe.records.entry_text import describe_entry
 from driftline.observe.records.version_view import view_version
 from driftline.observe.run.recent_events import RecentEvents
 from driftline.observe.run.status import build_status
@@ -148,18 +148,18 @@ def test_samples_in_no_order_are_not_even_heard(ledger: Ledger) -> None:
     assert evidence.counters["events_refused"] == 1
 
 
-def test_people_are_told_what_is_leased_used_and_burned(ledger: Ledger) -> None:
+def test_people_are_told_what_is_leased_used_and_discarded(ledger: Ledger) -> None:
     ledger.add(Rejection, group=G1, clock=2, reason="not finite", burned=(places(2, 3),))
-    story = Story()
+    annotated = AnnotatedLedger()
     for offset, value in enumerate(ledger.values):
-        story.read(Record(topic="ledger", partition=0, offset=offset, key=None, value=value, timestamp_ms=0))
-    words = [ledger_words(entry, story) for entry in story.entries]
+        annotated.read(Record(topic="ledger", partition=0, offset=offset, key=None, value=value, timestamp_ms=0))
+    words = [describe_entry(entry, annotated) for entry in annotated.entries]
     assert "samples of epoch 0 are leased: 5 to worker-1, 5 to worker-2" in words
-    assert words[-1] == "clock 2 of worker-1 is rejected: not finite; 1 sample burned"
-    assert view_version("told", 1, story).uses[0].samples == ("0…1 of epoch 0",)
-    seen = build_status("told", story.state, RecentEvents(UUID))
-    assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (0, 1, 2, 3)
-    assert any("32; 0 of 1 epochs used up, 3 burned" in line for line in status_lines(seen))
+    assert words[-1] == "clock 2 of worker-1 is rejected: not finite; 1 sample discarded"
+    assert view_version("told", 1, annotated).uses[0].samples == ("0…1 of epoch 0",)
+    seen = build_status("told", annotated.state, RecentEvents(UUID))
+    assert (seen.epoch, seen.epochs, seen.consumed, seen.discarded, seen.burned) == (0, 1, 2, 3, 3)
+    assert any("32; 0 of 1 epochs used up, 3 discarded" in line for line in status_lines(seen))
 
 
 def test_a_worker_without_samples_waits_for_those_that_hold_some() -> None:

@@ -24,10 +24,11 @@ from driftline.cli.stopping import terminated_is_interrupted
 from driftline.config.settings import Settings
 from driftline.errors import IntegrityError, RunError, UsageError
 from driftline.ledger.entering.reading import check_run_exists, read_ledger
-from driftline.observe.records.finding import read_difference, read_record, read_story
+from driftline.observe.records.annotated_ledger import read_annotated_ledger
+from driftline.observe.records.lookup import read_difference, read_record
 from driftline.observe.records.model_difference import ModelDifference
-from driftline.observe.records.places import RecordPlace, TwoVersions, Wanted, parse_wanted
 from driftline.observe.records.record_view import RecordView, view_record
+from driftline.observe.records.selection import RecordPosition, Selection, TwoVersions, parse_selection
 from driftline.observe.records.version_view import VersionView, check_version, view_version
 from driftline.observe.run.summary import read_status
 from driftline.observe.run.watch import RunWatch
@@ -58,8 +59,8 @@ def status(settings: Settings, *, home: Path, as_json: bool) -> None:
 
 def show(settings: Settings, *, what: str, home: Path, as_json: bool) -> None:
     """Show a record, a version, or the difference of two versions."""
-    with _opened(settings, home, lambda: parse_wanted(what)) as (broker, run):
-        seen = _look(broker, run, parse_wanted(what))
+    with _opened(settings, home, lambda: parse_selection(what)) as (broker, run):
+        seen = _look(broker, run, parse_selection(what))
     _print(dataclasses.asdict(seen), lines_of(seen), as_json=as_json)
 
 
@@ -105,17 +106,18 @@ def _print(seen: object, lines: Iterable[str], *, as_json: bool) -> None:
         click.echo(line)
 
 
-def _look(broker: Broker, run: str, wanted: Wanted) -> RecordView | VersionView | ModelDifference:
-    if isinstance(wanted, RecordPlace):
-        place, found = read_record(broker, run, wanted)
-        return view_record(place, found, read_story(broker, run, say))  # the ledger last, so that it holds the record
-    story = read_story(broker, run, say)
-    if story.contradiction:
-        say(f"the ledger contradicts itself, so it ends early: {story.contradiction}")
+def _look(broker: Broker, run: str, wanted: Selection) -> RecordView | VersionView | ModelDifference:
+    if isinstance(wanted, RecordPosition):
+        position, found = read_record(broker, run, wanted)
+        # The ledger is read last, so that it holds the record.
+        return view_record(position, found, read_annotated_ledger(broker, run, say))
+    ledger = read_annotated_ledger(broker, run, say)
+    if ledger.contradiction:
+        say(f"the ledger contradicts itself, so it ends early: {ledger.contradiction}")
     if isinstance(wanted, TwoVersions):
-        both = (check_version(wanted.first, story.state), check_version(wanted.second, story.state))
-        return read_difference(broker, run, story, both, say)
-    return view_version(run, check_version(wanted.version, story.state), story)
+        both = (check_version(wanted.first, ledger.state), check_version(wanted.second, ledger.state))
+        return read_difference(broker, run, ledger.state, both, say)
+    return view_version(run, check_version(wanted.version, ledger.state), ledger)
 
 
 def _check_head(expect: str) -> None:
@@ -130,7 +132,7 @@ def _watch(watch: RunWatch, console: Console) -> None:
         while True:
             width, height = console.size
             quiet_s = time.monotonic() - watch.quiet_since_s
-            quiet_s = quiet_s if quiet_s > QUIET_S and watch.story.state.ended is None else 0.0
+            quiet_s = quiet_s if quiet_s > QUIET_S and watch.ledger.state.ended is None else 0.0
             screen.update(frame(watch.view(height), width, height, quiet_s), refresh=True)
             if pressed(KEY_S) in ("q", "Q"):
                 return

@@ -1,4 +1,4 @@
-"""Reads versions of a run: the newest, one by number, or each as it is published."""
+"""Reads versions of a run: the newest, one by its number, or each as it is published."""
 
 import math
 import threading
@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from driftline.broker.port import Broker, Start
-from driftline.broker.topics import Stream, topic_name
-from driftline.errors import RunRefused, Undecodable
+from driftline.broker.port import Broker
+from driftline.errors import RunRefused
 from driftline.ledger.entering.checkpoint import enter_ledger
-from driftline.ledger.entering.reading import check_run_exists, read_ledger, until_end
-from driftline.ledger.follower import Follower, Model
+from driftline.ledger.entering.reading import check_run_exists, read_ledger
+from driftline.ledger.follower import Model
 from driftline.ledger.run_state import RunState
+from driftline.observe.records.lookup import read_parameters
 from driftline.runtime.running import Running
-from driftline.schemas.codec import decode
-from driftline.schemas.records import Parameters
 from driftline.training.model.layout import state_dict_of
 from driftline.training.worker.newest import READER, VersionReader, wait_for_newest
 
@@ -63,23 +61,19 @@ def load_one(broker: Broker, run: str, version: int) -> Version:
     state = read_ledger(broker, run)
     if not state.has_begun or version not in state.publish_points:
         raise RunRefused(f"run {run} has not published version {version}; {_nearest(state, version)}")
-    follower = Follower(state)
-    for partition in range(state.layout.partitions):
-        for record in until_end(broker, topic_name(run, Stream.PARAMETERS), partition, Start.BEGINNING, None):
-            if _is_of(record.value, version):
-                follower.on_parameters(record.value)
-    if follower.newest is None:
+    model = read_parameters(broker, run, state, [version]).get(version)
+    if model is None:
         raise RunRefused(
             f"version {version} of run {run} is no longer in the log: parameters are kept for a while only; "
             f"{_nearest(state, version)}"
         )
-    return _version(state, follower.newest)
+    return _version(state, model)
 
 
 def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
     """Yield the newest version, then each newer one that is published, until the run ends.
 
-    Of the versions that are published while the caller works, only the newest is yielded.
+    If several versions are published while the caller works, only the newest is yielded.
 
     Raises:
         RunRefused: there is no such run.
@@ -110,19 +104,11 @@ def _version(state: RunState, model: Model) -> Version:
 
 def _loss(state: RunState, version: int) -> float:
     made = state.versions.get(version)
-    if made is None:  # its record stands before the checkpoint at which the ledger was entered
+    if made is None:  # its record is before the checkpoint at which the ledger was entered
         return state.loss if version == state.version else math.nan
     uses = [one for one in made.uses if one.kind == "delta"]
     weight = sum(one.weight for one in uses)
     return sum(one.weight * one.loss for one in uses) / weight if weight else math.nan
-
-
-def _is_of(value: bytes | None, version: int) -> bool:
-    try:
-        record = decode(value)
-    except Undecodable:
-        return False
-    return isinstance(record, Parameters) and record.version == version
 
 
 def _nearest(state: RunState, version: int) -> str:

@@ -13,11 +13,11 @@ from driftline.broker.topics import SHARDED, Stream, topic_name
 from driftline.cli.screens.records import lines_of
 from driftline.errors import RunRefused, UsageError
 from driftline.ledger.entering.reading import until_end
-from driftline.observe.records.finding import read_difference, read_record, read_story
-from driftline.observe.records.ledger_words import ledger_words
-from driftline.observe.records.places import FORMS, RecordPlace, TwoVersions, VersionWanted, parse_wanted
+from driftline.observe.records.annotated_ledger import AnnotatedLedger, read_annotated_ledger
+from driftline.observe.records.entry_text import describe_entry
+from driftline.observe.records.lookup import read_difference, read_record
 from driftline.observe.records.record_view import RecordView, view_record
-from driftline.observe.records.story import Story
+from driftline.observe.records.selection import FORMS, OneVersion, RecordPosition, TwoVersions, parse_selection
 from driftline.observe.records.version_view import check_version, view_version
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.digests import seal
@@ -40,37 +40,39 @@ def broker() -> MemoryBroker:
 
 
 @pytest.fixture(scope="module")
-def story(broker: MemoryBroker) -> Story:
-    return read_story(broker, RUN)
+def ledger(broker: MemoryBroker) -> AnnotatedLedger:
+    return read_annotated_ledger(broker, RUN)
 
 
-def shown(broker: MemoryBroker, place: str) -> RecordView:
+def shown(broker: MemoryBroker, position: str) -> RecordView:
     """Look at a record as the command does."""
-    wanted = parse_wanted(place)
-    assert isinstance(wanted, RecordPlace)
+    wanted = parse_selection(position)
+    assert isinstance(wanted, RecordPosition)
     at, found = read_record(broker, RUN, wanted)
-    return view_record(at, found, read_story(broker, RUN))
+    return view_record(at, found, read_annotated_ledger(broker, RUN))
 
 
-def viewed(value: bytes | None, story: Story, place: str = "deltas/0@7", key: bytes | None = None) -> RecordView:
+def viewed(
+    value: bytes | None, ledger: AnnotatedLedger, position: str = "deltas/0@7", key: bytes | None = None
+) -> RecordView:
     """Look at bytes as if they stood there."""
-    wanted = parse_wanted(place)
-    assert isinstance(wanted, RecordPlace)
+    wanted = parse_selection(position)
+    assert isinstance(wanted, RecordPosition)
     topic = topic_name(RUN, wanted.stream)
-    return view_record(wanted, Record(topic, wanted.partition, wanted.offset, key, value, 0), story)
+    return view_record(wanted, Record(topic, wanted.partition, wanted.offset, key, value, 0), ledger)
 
 
-def everything(broker: MemoryBroker) -> Iterator[tuple[RecordPlace, Record]]:
+def everything(broker: MemoryBroker) -> Iterator[tuple[RecordPosition, Record]]:
     """Yield every record of the run; the second worker's proposal was not chosen, and left tombstones."""
     for stream in Stream:
         for partition in range(PARTITIONS if stream in SHARDED else 1):
             for found in until_end(broker, topic_name(RUN, stream), partition, 0, None):
                 if found.value is not None:
-                    yield RecordPlace(stream, partition, found.offset), found
+                    yield RecordPosition(stream, partition, found.offset), found
 
 
 def a_delta(broker: MemoryBroker) -> bytes:
-    found = read_record(broker, RUN, RecordPlace(Stream.DELTAS, 0, 0))[1].value
+    found = read_record(broker, RUN, RecordPosition(Stream.DELTAS, 0, 0))[1].value
     assert found is not None
     return found
 
@@ -81,17 +83,17 @@ def a_delta(broker: MemoryBroker) -> bytes:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("17", VersionWanted(17)),
-        ("head", VersionWanted(None)),
+        ("17", OneVersion(17)),
+        ("head", OneVersion(None)),
         ("16..17", TwoVersions(16, 17)),
         ("0..head", TwoVersions(0, None)),
-        ("ledger@12", RecordPlace(Stream.LEDGER, 0, 12)),
-        ("events/0@-1", RecordPlace(Stream.EVENTS, 0, -1)),
-        ("deltas/3@100", RecordPlace(Stream.DELTAS, 3, 100)),
+        ("ledger@12", RecordPosition(Stream.LEDGER, 0, 12)),
+        ("events/0@-1", RecordPosition(Stream.EVENTS, 0, -1)),
+        ("deltas/3@100", RecordPosition(Stream.DELTAS, 3, 100)),
     ],
 )
 def test_each_form_is_understood(text: str, wanted: object) -> None:
-    assert parse_wanted(text) == wanted
+    assert parse_selection(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -108,23 +110,23 @@ def test_each_form_is_understood(text: str, wanted: object) -> None:
 )
 def test_anything_else_is_refused_with_what_would_do(text: str, words: str) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_wanted(text)
+        parse_selection(text)
     assert words in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
+    ("position", "words"),
     [
         ("ledger@999", "ledger@999: there are offsets 0 to 10"),
         ("ledger@-99", "there are offsets 0 to 10"),
         ("deltas/9@0", "deltas has partitions 0 to 1"),
     ],
 )
-def test_a_place_that_is_not_there_is_answered_with_those_that_are(
-    broker: MemoryBroker, place: str, words: str
+def test_a_position_that_is_not_there_is_answered_with_those_that_are(
+    broker: MemoryBroker, position: str, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        shown(broker, place)
+        shown(broker, position)
 
 
 def test_what_was_deleted_is_said_to_be() -> None:
@@ -133,33 +135,34 @@ def test_what_was_deleted_is_said_to_be() -> None:
     run.play()
     run.broker.admin().trim(topic_name("trimmed", Stream.DELTAS), {0: 4})
     with pytest.raises(UsageError, match="there are offsets 4 to 5, what was before offset 4 has been deleted"):
-        read_record(run.broker, "trimmed", RecordPlace(Stream.DELTAS, 0, 1))
+        read_record(run.broker, "trimmed", RecordPosition(Stream.DELTAS, 0, 1))
     run.broker.admin().trim(topic_name("trimmed", Stream.DELTAS), {0: 6})
     with pytest.raises(UsageError, match="nothing is there; the next record will be deltas/0@6"):
-        read_record(run.broker, "trimmed", RecordPlace(Stream.DELTAS, 0, -1))
+        read_record(run.broker, "trimmed", RecordPosition(Stream.DELTAS, 0, -1))
 
 
 def test_an_offset_from_the_end_is_shown_as_one_from_the_beginning(broker: MemoryBroker) -> None:
     seen = shown(broker, "ledger@-1")
-    assert (seen.place, seen.type) == ("ledger@10", "RunEnd")
+    assert (seen.position, seen.type) == ("ledger@10", "RunEnd")
 
 
 # -- records ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_record_of_a_sound_run_is_shown_as_sound(broker: MemoryBroker, story: Story) -> None:
+def test_every_record_of_a_sound_run_is_shown_as_sound(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
     """Also as JSON, and as lines that a terminal can print."""
     kinds, foreign = set(), 0
-    for place, found in everything(broker):
-        seen = view_record(place, found, story)
+    for position, found in everything(broker):
+        seen = view_record(position, found, ledger)
         kinds.add(seen.type)
         assert not seen.problem
-        assert not any(word in seen.verdict for word in ("does not", "nobody", "refuse"))
-        is_foreign = seen.verdict == "it is no part of this run: a proposal that was not chosen"
+        assert not any(word in seen.verdict for word in ("does not", "drop it", "refuse"))
+        is_foreign = seen.verdict == "it is not part of this run: its proposal was not chosen"
         foreign += is_foreign
         if seen.payload is not None:
             assert (seen.payload.digest, seen.payload.not_finite) == ("wrong" if is_foreign else "right", 0)
-        assert json.loads(json.dumps(dataclasses.asdict(seen), allow_nan=False))["place"] == str(place)
+        written = json.loads(json.dumps(dataclasses.asdict(seen), allow_nan=False))
+        assert (written["position"], written["place"]) == (str(position), str(position))
         assert all(line.isprintable() for line in lines_of(seen))
     assert foreign == PARTITIONS  # the snapshots of the proposal that was not chosen carry another UUID
     assert kinds >= {"Delta", "Contribution", "Receipt", "Version", "Parameters", "ServerState", "Snapshot", "RunStart"}
@@ -167,7 +170,7 @@ def test_every_record_of_a_sound_run_is_shown_as_sound(broker: MemoryBroker, sto
 
 def test_a_delta_says_what_became_of_it_and_what_is_in_it(broker: MemoryBroker) -> None:
     seen = shown(broker, "deltas/1@2")
-    record = decode(read_record(broker, RUN, RecordPlace(Stream.DELTAS, 1, 2))[1].value)
+    record = decode(read_record(broker, RUN, RecordPosition(Stream.DELTAS, 1, 2))[1].value)
     assert isinstance(record, Delta)
     numbers = np.frombuffer(bytes(record.payload), "<f4").astype(np.float64)
     assert seen.verdict == "clock 2 of ada went into version 2 with coefficient 0.6666667, staleness 0"
@@ -177,23 +180,25 @@ def test_a_delta_says_what_became_of_it_and_what_is_in_it(broker: MemoryBroker) 
     assert seen.fields["present"] == ["weight", "bias"]
 
 
-def test_a_changed_byte_shows_in_digest_and_verdict(broker: MemoryBroker, story: Story) -> None:
+def test_a_changed_byte_shows_in_digest_and_verdict(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
     value = bytearray(a_delta(broker))
     value[-1] ^= 1
-    seen = viewed(bytes(value), story)
+    seen = viewed(bytes(value), ledger)
     assert seen.payload is not None
     assert seen.payload.digest == "wrong"
     assert seen.verdict == "servers do not take it: the delta is not what its digest says"
 
 
-def test_numbers_that_are_none_are_counted_and_left_out_of_the_range(broker: MemoryBroker, story: Story) -> None:
+def test_numbers_that_are_none_are_counted_and_left_out_of_the_range(
+    broker: MemoryBroker, ledger: AnnotatedLedger
+) -> None:
     """A delta of a worker whose loss has exploded: its digest is right, and no server wants it."""
     record = decode(a_delta(broker))
     assert isinstance(record, Delta)
     numbers = np.array([np.nan, np.inf, -2.0, *[0.0] * (record.elements - 3)], np.float32)
     broken = dataclasses.replace(record, payload=encode_fp32(numbers))
-    value, _ = seal(story.state.start.run, broken)
-    seen = viewed(bytes(value), story)
+    value, _ = seal(ledger.state.start.run, broken)
+    seen = viewed(bytes(value), ledger)
     assert seen.payload is not None
     assert (seen.payload.digest, seen.payload.not_finite, seen.payload.low, seen.payload.norm) == (
         "right",
@@ -215,11 +220,11 @@ def test_numbers_that_are_none_are_counted_and_left_out_of_the_range(broker: Mem
     ],
 )
 def test_bytes_that_are_no_record_are_explained(
-    broker: MemoryBroker, story: Story, cut: slice, problem: str, verdict: str
+    broker: MemoryBroker, ledger: AnnotatedLedger, cut: slice, problem: str, verdict: str
 ) -> None:
     """The reason, what they begin as, and how they look."""
     value = a_delta(broker)[cut]
-    seen = viewed(value, story)
+    seen = viewed(value, ledger)
     assert (seen.type, seen.size) == (None, len(value))
     assert problem in seen.problem
     assert verdict in seen.verdict
@@ -227,21 +232,21 @@ def test_bytes_that_are_no_record_are_explained(
     assert any(line.startswith("0000  ") for line in lines_of(seen)) == bool(value)
 
 
-def test_a_tombstone_and_its_key_are_shown(story: Story) -> None:
-    seen = viewed(None, story, "snapshots/0@9", b"0/0/master/ab")
+def test_a_tombstone_and_its_key_are_shown(ledger: AnnotatedLedger) -> None:
+    seen = viewed(None, ledger, "snapshots/0@9", b"0/0/master/ab")
     assert (seen.size, seen.key) == (None, "0/0/master/ab")
     assert "compaction" in seen.verdict
-    assert viewed(None, story, key=b"\x00\x1b[2J").key == "001b5b324a"
+    assert viewed(None, ledger, key=b"\x00\x1b[2J").key == "001b5b324a"
 
 
-def test_a_record_in_a_foreign_stream_is_told(broker: MemoryBroker, story: Story) -> None:
-    assert viewed(a_delta(broker), story, "parameters/0@0").verdict.startswith(
+def test_a_record_in_a_foreign_stream_is_told(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
+    assert viewed(a_delta(broker), ledger, "parameters/0@0").verdict.startswith(
         "a Delta does not belong into parameters"
     )
 
 
-def test_a_shard_in_a_foreign_partition_is_told(broker: MemoryBroker, story: Story) -> None:
-    assert viewed(a_delta(broker), story, "deltas/1@0").verdict.endswith("shard 0 does not live in partition 1")
+def test_a_shard_in_a_foreign_partition_is_told(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
+    assert viewed(a_delta(broker), ledger, "deltas/1@0").verdict.endswith("shard 0 does not live in partition 1")
 
 
 # -- the ledger ------------------------------------------------------------------------------------------------------
@@ -249,14 +254,14 @@ def test_a_shard_in_a_foreign_partition_is_told(broker: MemoryBroker, story: Sto
 
 def test_void_records_say_why() -> None:
     """One of a term that is over, and one whose parent is no head any more."""
-    broker, ledger = MemoryBroker(), whole_run()
-    head, term = ledger.chain.head, ledger.chain.term
-    ledger.append(Publish(term=term, parent=bytes(32), version=3, states=()))
-    ledger.append(Publish(term=0, parent=head, version=3, states=()))
-    ledger.values.append(b"rubbish")
-    write(broker, "told", ledger.values)
-    story = read_story(broker, "told")
-    words = [ledger_words(entry, story) for entry in story.entries]
+    broker, written = MemoryBroker(), whole_run()
+    head, term = written.chain.head, written.chain.term
+    written.append(Publish(term=term, parent=bytes(32), version=3, states=()))
+    written.append(Publish(term=0, parent=head, version=3, states=()))
+    written.values.append(b"rubbish")
+    write(broker, "told", written.values)
+    ledger = read_annotated_ledger(broker, "told")
+    words = [describe_entry(entry, ledger) for entry in ledger.entries]
     assert f"a Publish, which does not count: its parent 0000000000000000 is not the head {head.hex()[:16]}" in words
     assert "a Publish, which does not count: it is of term 0, and the term is 1" in words
     assert words[-1].startswith("bytes, which is no record: no Avro single-object marker")
@@ -266,8 +271,8 @@ def test_void_records_say_why() -> None:
 def test_every_decision_is_one_line() -> None:
     broker = MemoryBroker()
     write(broker, "told", whole_run().values)
-    story = read_story(broker, "told")
-    assert [ledger_words(entry, story) for entry in story.entries if entry.counts] == [
+    ledger = read_annotated_ledger(broker, "told")
+    assert [describe_entry(entry, ledger) for entry in ledger.entries if entry.counts] == [
         "term 1: server-1 coordinates",
         "the run starts, as worker-1 proposed: 4 shards",
         "worker-1, worker-2 join",
@@ -283,66 +288,66 @@ def test_every_decision_is_one_line() -> None:
 
 def test_a_ledger_that_contradicts_itself_can_still_be_looked_at() -> None:
     """The record that does it says so, and those behind it that nobody reads them."""
-    broker, ledger = MemoryBroker(), whole_run()
-    ledger.version(7)
-    ledger.version(8)
-    write(broker, "told", ledger.values)
-    story = read_story(broker, "told")
-    last, behind = list(story.entries)[-2:]
-    assert last.fate.startswith("contradicts the ledger: ledger offset")
-    assert behind.fate == "is not read: the ledger contradicts itself before it"
-    assert story.state.version == 3
+    broker, written = MemoryBroker(), whole_run()
+    written.version(7)
+    written.version(8)
+    write(broker, "told", written.values)
+    ledger = read_annotated_ledger(broker, "told")
+    last, behind = list(ledger.entries)[-2:]
+    assert last.note.startswith("contradicts the ledger: ledger offset")
+    assert behind.note == "is not read: the ledger contradicts itself before it"
+    assert ledger.state.version == 3
 
 
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_version_names_who_is_in_it_and_for_how_much(story: Story) -> None:
-    seen = view_version(RUN, 2, story)
+def test_a_version_names_who_is_in_it_and_for_how_much(ledger: AnnotatedLedger) -> None:
+    seen = view_version(RUN, 2, ledger)
     assert [(one.worker, one.clock, one.base_version, one.staleness) for one in seen.uses] == [
         ("ada", 2, 1, 0),
         ("bob", 2, 1, 0),
     ]
     assert [one.coefficient for one in seen.uses] == pytest.approx([2 / 3, 1 / 3])
     assert seen.payload_bytes == 2 * 18 * 4
-    assert isinstance(story.entries[seen.offset].record, Version)
-    assert (seen.digest, seen.published) == (story.state.states[2].state.hex(), True)
+    assert isinstance(ledger.entries[seen.offset].record, Version)
+    assert (seen.digest, seen.published) == (ledger.state.states[2].state.hex(), True)
     text = "\n".join(lines_of(seen))
     assert "the last ones at deltas/0@3, deltas/1@3" in text
     assert json.loads(json.dumps(dataclasses.asdict(seen), allow_nan=False))["metrics"].keys() == {"distance"}
 
 
-def test_samples_are_shown_whole(story: Story) -> None:
+def test_samples_are_shown_whole(ledger: AnnotatedLedger) -> None:
     """A lease that does not say of which samples says nothing."""
     samples = (SampleRange(epoch=3, start=1244, count=192), SampleRange(epoch=4, start=0, count=96))
     grants = tuple(Grant(group=GroupId(2, 1), samples=one) for one in samples)
-    text = "\n".join(lines_of(viewed(encode(Lease(term=1, parent=bytes(32), grants=grants)), story, "ledger@3")))
+    text = "\n".join(lines_of(viewed(encode(Lease(term=1, parent=bytes(32), grants=grants)), ledger, "ledger@3")))
     assert "epoch 3 start 1244 count 192" in text
     assert "epoch 4 start 0 count 96" in text
 
 
-def test_version_0_is_that_of_the_runs_start(story: Story) -> None:
-    seen = view_version(RUN, 0, story)
+def test_version_0_is_that_of_the_runs_start(ledger: AnnotatedLedger) -> None:
+    seen = view_version(RUN, 0, ledger)
     assert (seen.offset, seen.uses, seen.published) == (1, (), True)
     assert lines_of(seen)
 
 
-def test_a_version_that_there_is_not_is_answered_with_those_there_are(story: Story) -> None:
-    assert check_version(None, story.state) == 3
+def test_a_version_that_there_is_not_is_answered_with_those_there_are(ledger: AnnotatedLedger) -> None:
+    assert check_version(None, ledger.state) == 3
     with pytest.raises(UsageError, match="no version 4: the run has 0 to 3"):
-        check_version(4, story.state)
+        check_version(4, ledger.state)
     with pytest.raises(UsageError, match="has not started"):
-        check_version(None, Story().state)
+        check_version(None, AnnotatedLedger().state)
 
 
-def test_the_difference_is_what_the_update_did(broker: MemoryBroker, story: Story) -> None:
+def test_the_difference_is_what_the_update_did(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
     """SGD subtracts lr (2/3 of ada's gradient + 1/3 of bob's): computed here from the deltas alone."""
-    seen = read_difference(broker, RUN, story, (1, 2))
+    seen = read_difference(broker, RUN, ledger.state, (1, 2))
     step = np.zeros(18)
-    for place, found in everything(broker):
+    for position, found in everything(broker):
         record = decode(found.value)
-        if place.stream is Stream.DELTAS and isinstance(record, Delta) and record.clock == 2:
-            share = 2 / 3 if story.name(record.group) == "ada" else 1 / 3
+        if position.stream is Stream.DELTAS and isinstance(record, Delta) and record.clock == 2:
+            share = 2 / 3 if ledger.name(record.group) == "ada" else 1 / 3
             step[9 * record.shard :][:9] += 0.5 * share * np.frombuffer(bytes(record.payload), "<f4")
     weight, bias = seen.segments
     assert (weight.norm, bias.norm) == pytest.approx((np.linalg.norm(step[:15]), np.linalg.norm(step[15:])), rel=1e-5)
@@ -352,8 +357,8 @@ def test_the_difference_is_what_the_update_did(broker: MemoryBroker, story: Stor
     assert any(line.startswith("bias ") for line in lines_of(seen))
 
 
-def test_a_version_and_itself_have_the_same_bits(broker: MemoryBroker, story: Story) -> None:
-    seen = read_difference(broker, RUN, story, (2, 2))
+def test_a_version_and_itself_have_the_same_bits(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
+    seen = read_difference(broker, RUN, ledger.state, (2, 2))
     assert (seen.same_bits, seen.changed, seen.norm, seen.largest) == (True, 0, 0.0, 0.0)
     assert "the same bits" in lines_of(seen)[0]
 
@@ -362,16 +367,16 @@ def test_parameters_that_retention_has_deleted_are_missed_by_name() -> None:
     run = small_run("trimmed")
     run.play()
     run.broker.admin().trim(topic_name("trimmed", Stream.PARAMETERS), {1: 2})
-    story = read_story(run.broker, "trimmed")
+    ledger = read_annotated_ledger(run.broker, "trimmed")
     with pytest.raises(RunRefused, match="parameters of version 1 are not in the log"):
-        read_difference(run.broker, "trimmed", story, (1, 2))
+        read_difference(run.broker, "trimmed", ledger.state, (1, 2))
 
 
 def test_a_version_that_was_never_published_has_no_difference() -> None:
     """Those around it have."""
-    broker, ledger = MemoryBroker(), whole_run()
-    write(broker, "told", ledger.values)
-    story = read_story(broker, "told")
-    story.state.publish_points.discard(2)
+    broker, written = MemoryBroker(), whole_run()
+    write(broker, "told", written.values)
+    ledger = read_annotated_ledger(broker, "told")
+    ledger.state.publish_points.discard(2)
     with pytest.raises(UsageError, match="version 2 was applied and not published; published were 1 and 3"):
-        read_difference(broker, "told", story, (2, 3))
+        read_difference(broker, "told", ledger.state, (2, 3))

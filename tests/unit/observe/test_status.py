@@ -46,7 +46,7 @@ def status_of(ledger: Ledger, said: Iterable[Event] = ()) -> RunStatus:
 
 @pytest.fixture(scope="module")
 def seen() -> RunStatus:
-    """The whole story."""
+    """The whole ledger."""
     return status_of(whole_run(), events())
 
 
@@ -59,7 +59,7 @@ def test_the_object_is_json_and_has_every_field_of_the_contract(seen: RunStatus)
 
 
 def test_what_the_ledger_decides_is_exact(seen: RunStatus) -> None:
-    """Counted by hand from the story."""
+    """Counted by hand from the ledger."""
     assert (seen.uuid, seen.version, seen.steps, seen.term) == (UUID.hex(), 3, 3, 1)
     assert (seen.digest, seen.parameters_digest, seen.digest_version) == (STATE.hex(), PARAMETERS.hex(), 3)
     assert (seen.mode, seen.topology, seen.state) == ("sync", "eventual", "ended")

@@ -97,7 +97,7 @@ def test_who_has_left_waits_for_nobody() -> None:
     goodbye = Leave(run=UUID, worker="worker-2", incarnation=SECOND, reason="stopped")
     seen = view_of(one_version(), [*beats(clocks=(2, 1)), goodbye])
     assert waits(seen) == {"worker-1": ("worker-2",), "worker-2": None}
-    assert [one.state for one in seen.status.workers] == ["live", "left"]
+    assert [one.state for one in seen.workers] == ["live", "left"]
 
 
 # -- the frame -------------------------------------------------------------------------------------------------------
@@ -134,12 +134,8 @@ def test_a_frame_fits_its_screen(size: tuple[int, int], members: tuple[int, int]
     seen = view_of(
         one_version(), [*beats(clocks=(2, 1)), *(server(f"server-{n}", (n % 4,), {}) for n in range(members[1]))]
     )
-    workers = [
-        dataclasses.replace(seen.status.workers[0], name=f"worker-{n:02d}-{'x' * 30}") for n in range(members[0])
-    ]
-    rows = [dataclasses.replace(seen.workers[0], name=one.name) for one in workers]
-    status = dataclasses.replace(seen.status, workers=tuple(workers))
-    seen = dataclasses.replace(seen, status=status, workers=tuple(rows), failures={"undecodable": 3})
+    workers = [dataclasses.replace(seen.workers[0], name=f"worker-{n:02d}-{'x' * 30}") for n in range(members[0])]
+    seen = dataclasses.replace(seen, workers=tuple(workers), failures={"undecodable": 3})
     lines = drawn(seen, width, height, quiet_s=9.0)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
@@ -156,8 +152,8 @@ def test_a_frame_fits_its_screen(size: tuple[int, int], members: tuple[int, int]
 def test_a_narrow_screen_has_fewer_columns_and_no_half_numbers(width: int) -> None:
     """Clock 3,141 cut to ``3…`` would be another clock; who is who, and how far, is said to the end."""
     seen = view_of(one_version(), [*beats(clocks=(2, 1)), server("server-1", (0, 1, 2, 3), {})])
-    workers = tuple(dataclasses.replace(one, clock=3141) for one in seen.status.workers)
-    lines = drawn(dataclasses.replace(seen, status=dataclasses.replace(seen.status, workers=workers)), width, 30)
+    workers = tuple(dataclasses.replace(one, clock=3141) for one in seen.workers)
+    lines = drawn(dataclasses.replace(seen, workers=workers), width, 30)
     workers_at, servers_at = (
         next(n for n, line in enumerate(lines) if line.startswith(f"{of}  ")) for of in ("worker", "server")
     )
@@ -172,12 +168,9 @@ def test_a_narrow_screen_has_fewer_columns_and_no_half_numbers(width: int) -> No
 def test_who_needs_looking_at_is_not_what_is_left_out() -> None:
     """Of fifty workers the silent one is shown."""
     seen = view_of(one_version(), beats(clocks=(2, 1)))
-    first = seen.status.workers[0]
+    first = seen.workers[0]
     workers = [dataclasses.replace(first, name=f"w{n:02d}", state="silent" if n == 49 else "live") for n in range(50)]
-    rows = [dataclasses.replace(seen.workers[0], name=one.name) for one in workers]
-    crowd = dataclasses.replace(
-        seen, status=dataclasses.replace(seen.status, workers=tuple(workers)), workers=tuple(rows)
-    )
+    crowd = dataclasses.replace(seen, workers=tuple(workers))
     assert any(line.startswith("w49     silent ") for line in drawn(crowd, 80, 24))
 
 
@@ -211,7 +204,7 @@ def test_the_object_is_that_of_status_with_more() -> None:
     back = json.loads(json.dumps(seen.to_dict(), allow_nan=False))
     assert {"run", "uuid", "version", "digest", "metrics"} <= back.keys()
     assert back["workers"][0] == {
-        **dataclasses.asdict(seen.status.workers[0]), "staleness": 0, "behind": 0, "waits_for": ["worker-2"],
+        **dataclasses.asdict(seen.workers[0]), "staleness": 0, "behind": 0, "waits_for": ["worker-2"],
     }  # fmt: skip
     assert back["servers"][0]["lag"] == 0
     assert [line["offset"] for line in back["ledger"]] == [0, 1, 2, 3]
@@ -232,7 +225,7 @@ def test_who_waits_for_the_first_frame_reads_how_far_the_ledger_is_read(monkeypa
 
 def test_a_run_that_has_not_started_has_a_frame() -> None:
     seen = view_of(Ledger())
-    assert (seen.status.state, seen.versions_per_s, seen.ledger) == ("empty", None, ())
+    assert (seen.state, seen.versions_per_s, seen.ledger) == ("empty", None, ())
     assert drawn(seen, 80, 24)[0] == "told  empty  version 0"
 
 
@@ -246,18 +239,18 @@ def test_what_comes_later_is_seen_later() -> None:
     producer = broker.producer()
     with RunWatch(broker, "told") as watch:
         watch.catch_up()
-        assert watch.view(5).status.state == "empty"
+        assert watch.view(5).state == "empty"
         for value in ledger.values[:4]:
             producer.send("driftline.told.ledger", 0, value)
         watch.read(0.2)
-        assert (watch.view(5).status.state, watch.view(5).status.version) == ("running", 1)
+        assert (watch.view(5).state, watch.view(5).version) == ("running", 1)
         for value in ledger.values[4:]:
             producer.send("driftline.told.ledger", 0, value)
         write_events(broker, events())
         watch.read(0.2)
         seen = watch.view(5)
-    assert (seen.status.state, seen.status.version) == ("ended", 3)
-    assert [one.name for one in seen.status.servers] == ["server-1", "server-2"]
+    assert (seen.state, seen.version) == ("ended", 3)
+    assert [one.name for one in seen.servers] == ["server-1", "server-2"]
 
 
 def write_events(broker: MemoryBroker, said: Sequence[Event]) -> None:
@@ -336,7 +329,7 @@ def test_before_the_start_it_says_who_is_there_and_how_many_are_awaited() -> Non
     seen = view_of(ledger, [beat("worker-1", FIRST)])
     assert (seen.awaited, seen.newcomers) == (2, ("worker-1",))
     assert "waiting for 2 workers; here so far: worker-1" in drawn(seen, 80, 24)
-    assert "waiting for 2 workers; here so far: nobody yet" in drawn(view_of(ledger), 80, 24)
+    assert "waiting for 2 workers; here so far: no worker yet" in drawn(view_of(ledger), 80, 24)
     assert view_of(one_version(), beats(clocks=(1, 1))).newcomers == ()
 
 

@@ -91,7 +91,7 @@ def test_a_run_is_made_by_command_without_any_server_and_again_if_it_is_the_same
     assert not state.first_names
     assert create_run(broker, RUN, OFFER, "ada", timeout_s=DEADLINE_S).reason == EXISTS
     other = dataclasses.replace(OFFER, config=dataclasses.replace(CONFIG, steps=9, seed=1))
-    with pytest.raises(RunRefused, match=r"(?s)other settings.*steps: 9 here, 4 in the run.*seed: 1 here, 0"):
+    with pytest.raises(RunRefused, match=r"(?s)other settings.*seed: 1 here, 0 in the run.*steps: 9 here, 4"):
         create_run(broker, RUN, other, "ada", timeout_s=DEADLINE_S)
     assert not [thread for thread in threading.enumerate() if thread.name == "ada-server"]
 

@@ -6,7 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 from driftline.cli.screens.tables import NOTHING, table
-from driftline.observe.records.ledger_words import printable
+from driftline.observe.records.entry_text import printable
 from driftline.observe.records.model_difference import ModelDifference, SegmentDifference
 from driftline.observe.records.record_view import PayloadView, RecordView
 from driftline.observe.records.version_view import VersionView
@@ -20,7 +20,7 @@ LONG_LIST = 40
 @singledispatch
 def lines_of(seen: object) -> list[str]:
     """Return what a person wants to see of it."""
-    raise AssertionError(f"nobody shows a {type(seen).__name__}")
+    raise AssertionError(f"no view shows a {type(seen).__name__}")
 
 
 # -- a record --------------------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def lines_of(seen: object) -> list[str]:
 def record_lines(seen: RecordView) -> list[str]:
     """Return a record: what it is, its fields, its payload, what becomes of it."""
     facts = [
-        ("record", f"{seen.place}  {seen.type or 'no record'}"),
+        ("record", f"{seen.position}  {seen.type or 'no record'}"),
         ("written", clock_words(seen.timestamp_ms)),
         ("value", "none, a tombstone" if seen.size is None else f"{seen.size:,} bytes"),
     ]

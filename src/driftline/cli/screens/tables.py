@@ -141,8 +141,8 @@ def _samples(seen: "RunStatus") -> str:
     if seen.epoch is None:
         return total
     of = "" if seen.epochs is None else f" of {seen.epochs}"
-    burned = f", {seen.burned:,} burned" if seen.burned else ""
-    return f"{total}; {seen.epoch}{of} epochs used up{burned}"
+    discarded = f", {seen.discarded:,} discarded" if seen.discarded else ""
+    return f"{total}; {seen.epoch}{of} epochs used up{discarded}"
 
 
 def _staleness(seen: "RunStatus") -> str:

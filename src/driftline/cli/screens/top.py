@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline.cli.screens.tables import NOTHING, ranges, run_facts
-from driftline.observe.run.status import ServerStatus, WorkerStatus
-from driftline.observe.run.top_view import LedgerLine, TopView, WorkerRow
+from driftline.observe.run.top_view import LedgerLine, TopServer, TopView, TopWorker
 
 PLAIN_COLUMNS = 120
 GAP = "  "
@@ -47,9 +46,8 @@ def frame(seen: TopView, width: int, height: int | None = None, quiet_s: float =
     """
     foot = [] if height is None else [_line("q quits", "dim")]
     head = _head(seen, quiet_s)[: None if height is None else max(1, height - len(foot))]
-    workers, servers = seen.status.workers, seen.status.servers
     room = None if height is None else max(0, height - len(head) - len(foot))
-    shares = _share(room, len(workers), len(servers), len(seen.ledger))
+    shares = _share(room, len(seen.workers), len(seen.servers), len(seen.ledger))
     parts: list[RenderableType] = [*head]
     parts += _workers(seen, width, shares[0])
     parts += _servers(seen, width, shares[1])
@@ -93,35 +91,36 @@ class _Shares:
 
 
 def _head(seen: TopView, quiet_s: float) -> list[Text]:
-    status = seen.status
     first = Text(no_wrap=True, overflow="ellipsis")
-    first.append(status.run, style="bold").append("  ").append(status.state, style=_STATES.get(status.state, "yellow"))
-    steps = f"/{status.steps}" if status.steps else ""
-    first.append(f"  version {status.version}{steps}")
-    if status.epochs is not None and status.epoch is not None:
-        first.append(f"  epoch {min(status.epoch + 1, status.epochs)}/{status.epochs}")
+    first.append(seen.run, style="bold").append("  ").append(seen.state, style=_STATES.get(seen.state, "yellow"))
+    steps = f"/{seen.steps}" if seen.steps else ""
+    first.append(f"  version {seen.version}{steps}")
+    if seen.epochs is not None and seen.epoch is not None:
+        first.append(f"  epoch {min(seen.epoch + 1, seen.epochs)}/{seen.epochs}")
     if seen.versions_per_s is not None:
         first.append(f"  {seen.versions_per_s:.3g} versions/s")
-    if status.loss is not None:
-        first.append(f"  loss {status.loss:.4f}")
-    if status.mode is not None:
-        first.append(f"  {status.mode}, term {status.term}", style="dim")
-    lines = [first, *(_line(f"{name}  {words}") for name, words in run_facts(status))]
+    if seen.loss is not None:
+        first.append(f"  loss {seen.loss:.4f}")
+    if seen.mode is not None:
+        first.append(f"  {seen.mode}, term {seen.term}", style="dim")
+    lines = [first, *(_line(f"{name}  {words}") for name, words in run_facts(seen))]
     if seen.newcomers or seen.awaited:
         lines.append(_line(_coming(seen), "yellow"))
-    if status.ended is not None:
-        lines.append(_line(status.ended.failure or status.ended.reason, "bold red" if status.ended.failure else ""))
+    if seen.ended is not None:
+        lines.append(_line(seen.ended.failure or seen.ended.reason, "bold red" if seen.ended.failure else ""))
     if seen.failures:
         lines.append(_line("failures  " + ", ".join(f"{name} {value}" for name, value in seen.failures.items()), "red"))
     if seen.contradiction:
         lines.append(_line(f"the ledger contradicts itself: {seen.contradiction}", "bold red"))
     if quiet_s:
-        lines.append(_line(f"nothing was written for {quiet_s:.0f} s: is everybody gone, or Kafka away?", "yellow"))
+        lines.append(
+            _line(f"nothing was written for {quiet_s:.0f} s: are all members gone, or is Kafka away?", "yellow")
+        )
     return lines
 
 
 def _coming(seen: TopView) -> str:
-    names = ", ".join(seen.newcomers) or "nobody yet"
+    names = ", ".join(seen.newcomers) or "no worker yet"
     return f"waiting for {seen.awaited} workers; here so far: {names}" if seen.awaited else f"about to join: {names}"
 
 
@@ -174,25 +173,24 @@ def _shown(rows: Sequence[Row], room: int) -> tuple[Sequence[Row], int]:
 def _workers(seen: TopView, width: int, room: int) -> list[RenderableType]:
     if not room:
         return []
-    more = {row.name: row for row in seen.workers}
     # Those that need looking at come first, if not all fit: who is not live, then who is furthest behind.
-    by_need = sorted(seen.status.workers, key=lambda one: (one.state == "live", one.clock))
-    rows, left = _shown(seen.status.workers if len(seen.status.workers) <= room else by_need, room)
+    by_need = sorted(seen.workers, key=lambda one: (one.state == "live", one.clock))
+    rows, left = _shown(seen.workers if len(seen.workers) <= room else by_need, room)
     head = ("worker", "state", "clock", "used", "stale", "behind", "waiting", "for")
-    cells = [_worker_cells(one, more[one.name]) for one in rows]
+    cells = [_worker_cells(one) for one in rows]
     return ["", _table(width, head, cells, (7, 0), (3, 4, 6, 5, 7)), *_left(left, "worker")]
 
 
-def _worker_cells(one: WorkerStatus, row: WorkerRow) -> list[Text]:
+def _worker_cells(one: TopWorker) -> list[Text]:
     share = NOTHING if one.waiting_share is None else f"{one.waiting_share:.0%}"
-    waits_for = NOTHING if row.waits_for is None else ", ".join(row.waits_for) or "computes"
+    waits_for = NOTHING if one.waits_for is None else ", ".join(one.waits_for) or "computes"
     return [
         Text(one.name),
         Text(one.state, style=_STYLES.get(one.state, "")),
         Text(str(one.clock)),
         Text(str(one.contributions)),
-        Text(_number(row.staleness)),
-        Text(_number(row.behind)),
+        Text(_number(one.staleness)),
+        Text(_number(one.behind)),
         Text(share),
         Text(one.note or waits_for),
     ]
@@ -201,19 +199,19 @@ def _worker_cells(one: WorkerStatus, row: WorkerRow) -> list[Text]:
 def _servers(seen: TopView, width: int, room: int) -> list[RenderableType]:
     if not room:
         return []
-    by_need = sorted(seen.status.servers, key=lambda one: (one.state == "live", -seen.lags[one.name]))
-    rows, left = _shown(seen.status.servers if len(seen.status.servers) <= room else by_need, room)
+    by_need = sorted(seen.servers, key=lambda one: (one.state == "live", -one.lag))
+    rows, left = _shown(seen.servers if len(seen.servers) <= room else by_need, room)
     head = ("server", "state", "version", "lag", "shards", "owned")
-    cells = [_server_cells(one, seen.lags[one.name]) for one in rows]
+    cells = [_server_cells(one) for one in rows]
     return ["", _table(width, head, cells, (5, 0), (5, 4, 2)), *_left(left, "server")]
 
 
-def _server_cells(one: ServerStatus, lag: int) -> list[Text]:
+def _server_cells(one: TopServer) -> list[Text]:
     return [
         Text(one.name),
         Text(one.state, style=_STYLES.get(one.state, "")),
         Text(str(one.version)),
-        Text(str(lag), style="yellow" if lag else ""),
+        Text(str(one.lag), style="yellow" if one.lag else ""),
         Text(str(len(one.shards))),
         Text(ranges(one.shards) or NOTHING),
     ]

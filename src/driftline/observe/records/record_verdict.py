@@ -1,6 +1,6 @@
-"""What the readers of a run make of one record: servers of a delta, the coordinator of an event, everybody of the rest.
+"""What the readers of a run do with one record: servers with a delta, the coordinator with an event, and so on.
 
-It asks the same checks that they use.
+It calls the same checks as they do.
 """
 
 from driftline.broker.topics import Stream
@@ -8,8 +8,8 @@ from driftline.consumers.server.delta_check import check_delta, not_finite
 from driftline.consumers.server.snapshot_check import names_version_0
 from driftline.errors import Undecodable
 from driftline.ledger.event_check import event_problem
-from driftline.observe.records.places import RecordPlace
-from driftline.observe.records.story import Story
+from driftline.observe.records.annotated_ledger import AnnotatedLedger
+from driftline.observe.records.selection import RecordPosition
 from driftline.schemas.digests import verify_digest
 from driftline.schemas.records import (
     NO_RUN,
@@ -24,34 +24,34 @@ from driftline.schemas.records import (
     Snapshot,
 )
 
-NO_START = "nobody can tell: the run has not started"
+NO_START = "not known: the run has not started"
 
 
-def verdict(place: RecordPlace, record: AnyRecord, value: bytes, story: Story) -> str:
-    """Say in words what becomes of a record at its place."""
-    match place.stream, record:
+def verdict(position: RecordPosition, record: AnyRecord, value: bytes, ledger: AnnotatedLedger) -> str:
+    """Describe what becomes of a record at its position."""
+    match position.stream, record:
         case Stream.LEDGER, _:
-            return _ledger(place, story)
+            return _ledger(position, ledger)
         case Stream.DELTAS, Delta():
-            return _delta(place, record, value, story)
+            return _delta(position, record, value, ledger)
         case Stream.EVENTS, _ if isinstance(record, Event):
-            return _event(record, story)
+            return _event(record, ledger)
         case Stream.PARAMETERS, Parameters():
-            return _parameters(record, value, story)
+            return _parameters(record, value, ledger)
         case Stream.SNAPSHOTS, Snapshot():
-            return _snapshot(record, value, story)
+            return _snapshot(record, value, ledger)
         case _:
-            return f"a {type(record).__name__} does not belong into {place.stream.value}: readers count it and go on"
+            return f"a {type(record).__name__} does not belong into {position.stream.value}: readers count it and go on"
 
 
-def _ledger(place: RecordPlace, story: Story) -> str:
-    entry = next(one for one in story.entries if one.offset == place.offset)
-    return f"{entry.fate}; the head behind it is {entry.head.hex()}" if entry.counts else entry.fate
+def _ledger(position: RecordPosition, ledger: AnnotatedLedger) -> str:
+    entry = next(one for one in ledger.entries if one.offset == position.offset)
+    return f"{entry.note}; the head behind it is {entry.head.hex()}" if entry.counts else entry.note
 
 
-def fate_of_clock(group: GroupId, clock: int, story: Story) -> str:
-    """Say what the ledger decided on one clock of a group."""
-    state, whose = story.state, f"clock {clock} of {story.name(group)}"
+def fate_of_clock(group: GroupId, clock: int, ledger: AnnotatedLedger) -> str:
+    """Describe what the ledger decided on one clock of a group."""
+    state, whose = ledger.state, f"clock {clock} of {ledger.name(group)}"
     used = state.used_at.get((group, clock))
     if used is not None:
         use = next(use for use in state.versions[used].uses if (use.group, use.clock) == (group, clock))
@@ -60,57 +60,57 @@ def fate_of_clock(group: GroupId, clock: int, story: Story) -> str:
         return f"{whose} went into version {used} with coefficient {use.coefficient:.7g}, staleness {use.staleness}"
     if group in state.removed:
         return f"{whose} was never used: the group was removed ({state.removed[group]})"
-    if group not in story.names:
+    if group not in ledger.names:
         return f"{whose}: the ledger knows no such group"
     return f"{whose} was rejected" if state.is_settled(group, clock) else f"{whose} is not decided yet"
 
 
-def _delta(place: RecordPlace, record: Delta, value: bytes, story: Story) -> str:
-    state = story.state
+def _delta(position: RecordPosition, record: Delta, value: bytes, ledger: AnnotatedLedger) -> str:
+    state = ledger.state
     if not state.has_begun:
         return NO_START
     try:
         reason = not_finite(
-            state.layout, record, check_delta(state.start.run, state.layout, place.partition, record, value)
+            state.layout, record, check_delta(state.start.run, state.layout, position.partition, record, value)
         )
     except Undecodable as error:
         return f"servers do not take it: {error}"
     if reason:
-        return f"servers refuse it: {reason}; {fate_of_clock(record.group, record.clock, story)}"
-    return fate_of_clock(record.group, record.clock, story)
+        return f"servers refuse it: {reason}; {fate_of_clock(record.group, record.clock, ledger)}"
+    return fate_of_clock(record.group, record.clock, ledger)
 
 
-def _event(record: Event, story: Story) -> str:
-    if story.state.has_begun and record.run not in (story.state.start.run, NO_RUN):
+def _event(record: Event, ledger: AnnotatedLedger) -> str:
+    if ledger.state.has_begun and record.run not in (ledger.state.start.run, NO_RUN):
         return "it is of another run under the same name: counted and dropped"
-    problem = event_problem(record, story.state)
+    problem = event_problem(record, ledger.state)
     if problem:
-        return f"the coordinator does not believe it: {problem}"
+        return f"the coordinator drops it: {problem}"
     if isinstance(record, Contribution | Skip | Receipt):
-        return fate_of_clock(record.group, record.clock, story)
+        return fate_of_clock(record.group, record.clock, ledger)
     return "sound"
 
 
-def _parameters(record: Parameters, value: bytes, story: Story) -> str:
-    state = story.state
+def _parameters(record: Parameters, value: bytes, ledger: AnnotatedLedger) -> str:
+    state = ledger.state
     if not state.has_begun:
         return NO_START
     if not verify_digest(state.start.run, value, record):
-        return "nobody takes it: it is not what its digest says"
+        return "readers drop it: it is not what its digest says"
     head = state.heads.get(record.version)
     if head is None:
-        return f"nobody takes it: the ledger has no version {record.version}"
+        return f"readers drop it: the ledger has no version {record.version}"
     if head != record.head:
-        return f"nobody takes it: version {record.version} of this ledger has another head, {head.hex()[:16]}"
+        return f"readers drop it: version {record.version} of this ledger has another head, {head.hex()[:16]}"
     return f"shard {record.shard} of version {record.version}, for readers of the model"
 
 
-def _snapshot(record: Snapshot, value: bytes, story: Story) -> str:
-    if not story.state.has_begun:
+def _snapshot(record: Snapshot, value: bytes, ledger: AnnotatedLedger) -> str:
+    if not ledger.state.has_begun:
         return NO_START
-    start = story.state.start
+    start = ledger.state.start
     if not names_version_0(start, record):
-        return "it is no part of this run: a proposal that was not chosen"
+        return "it is not part of this run: its proposal was not chosen"
     if not verify_digest(start.run, value, record):
-        return "nobody takes it: it is not what its digest says"
+        return "readers drop it: it is not what its digest says"
     return f"version 0 of shard {record.shard}, from which the run started"

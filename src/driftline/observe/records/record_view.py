@@ -1,4 +1,4 @@
-"""One record of a run, decoded: its fields as JSON can hold them, its payload in numbers, and what readers make of it.
+"""One record of a run, decoded: fields as JSON can hold them, its payload in numbers, and what readers do with it.
 
 Pure: bytes and the fold of the ledger in, a description out.
 """
@@ -6,16 +6,16 @@ Pure: bytes and the fold of the ledger in, a description out.
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from driftline.broker.port import Record
 from driftline.errors import Undecodable
-from driftline.observe.records.places import RecordPlace
+from driftline.observe.records.annotated_ledger import AnnotatedLedger
 from driftline.observe.records.record_verdict import verdict
-from driftline.observe.records.story import Story
+from driftline.observe.records.selection import RecordPosition
 from driftline.schemas.codec import decode, peek_type
 from driftline.schemas.digests import verify_digest
 from driftline.schemas.model.layout import Layout
@@ -23,7 +23,7 @@ from driftline.schemas.model.tensors import decode_fp32, unpack_presence
 from driftline.schemas.records import AnyRecord, Delta, GroupId, PayloadRecord
 
 FIRST_BYTES = 64
-"""How much of a value is shown that is no record."""
+"""Bytes to show of a value that is no record."""
 
 JSON_FIELDS = ("config", "layout")
 """Fields that hold JSON text of their own."""
@@ -51,20 +51,22 @@ class PayloadView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordView:
-    """A record, or bytes that are none.
+    """A record, or bytes that cannot be decoded as one.
 
     Attributes:
-        place: ``deltas/3@100``.
+        position: such as ``deltas/3@100``.
+        place: the same, under its former name.
         timestamp_ms: append time at the broker, milliseconds since the epoch.
-        key: as text, or in hex if it is none; None if there is none.
+        key: as text, or in hex if it is no text; None without a key.
         size: of the value in bytes; None for a tombstone.
         type: of the record; None if the value is no record.
         fields: without the payload; bytes in hex. Of a delta ``present`` names the tensors that had a gradient.
-        verdict: what readers of the run make of it, in words.
+        verdict: what readers of the run do with it, in words.
         problem: why the value is no record; empty if it is one.
         first_bytes: of a value that is no record, in hex.
     """
 
+    position: str
     place: str
     timestamp_ms: int
     key: str | None
@@ -77,49 +79,47 @@ class RecordView:
     first_bytes: str = ""
 
 
-def view_record(place: RecordPlace, found: Record, story: Story) -> RecordView:
+def view_record(position: RecordPosition, found: Record, ledger: AnnotatedLedger) -> RecordView:
     """Describe a record.
 
     Args:
-        place: where it was found, its offset from the beginning.
+        position: where it was found, its offset from the beginning.
         found: the record.
-        story: the whole ledger, with every entry.
+        ledger: the whole ledger, with every entry.
     """
-    try:
-        record = decode(found.value)
-    except Undecodable as error:
-        return _no_record(place, found, str(error))
-    return RecordView(
-        place=str(place),
+    value = found.value or b""
+    view = RecordView(
+        position=str(position),
+        place=str(position),
         timestamp_ms=found.timestamp_ms,
         key=_text(found.key),
-        size=len(found.value or b""),
-        type=type(record).__name__,
-        fields=_fields(record, story.state.layout if story.state.has_begun else None),
-        payload=_payload(record, found.value or b"", story) if isinstance(record, PayloadRecord) else None,
-        verdict=verdict(place, record, found.value or b"", story),
-    )
-
-
-def _no_record(place: RecordPlace, found: Record, problem: str) -> RecordView:
-    begins_as = peek_type(found.value)
-    if found.value is None:
-        fate = "readers pass over it: a tombstone lets compaction delete what stood under its key"
-    else:
-        begins = "" if begins_as is None else f"it begins as a {begins_as.__name__}; "
-        fate = f"{begins}it stays where it is, readers count it and go on"
-    return RecordView(
-        place=str(place),
-        timestamp_ms=found.timestamp_ms,
-        key=_text(found.key),
-        size=None if found.value is None else len(found.value),
+        size=None if found.value is None else len(value),
         type=None,
         fields={},
         payload=None,
-        verdict=fate,
-        problem=problem,
-        first_bytes=(found.value or b"")[:FIRST_BYTES].hex(),
+        verdict="",
     )
+    try:
+        record = decode(found.value)
+    except Undecodable as error:
+        first_bytes = value[:FIRST_BYTES].hex()
+        return replace(view, verdict=_fate(found.value), problem=str(error), first_bytes=first_bytes)
+    return replace(
+        view,
+        type=type(record).__name__,
+        fields=_fields(record, ledger.state.layout if ledger.state.has_begun else None),
+        payload=_payload(record, value, ledger) if isinstance(record, PayloadRecord) else None,
+        verdict=verdict(position, record, value, ledger),
+    )
+
+
+def _fate(value: bytes | None) -> str:
+    """Describe what becomes of a value that is no record."""
+    if value is None:
+        return "readers pass over it: a tombstone lets compaction delete what stood under its key"
+    begins_as = peek_type(value)
+    begins = "" if begins_as is None else f"it begins as a {begins_as.__name__}; "
+    return f"{begins}it stays where it is, readers count it and go on"
 
 
 def _text(key: bytes | None) -> str | None:
@@ -156,7 +156,7 @@ def _own_json(text: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: bytes in hex, groups as ``offset.index``, null for what is no finite number."""
+    """Return what JSON can hold: bytes in hex, groups as ``offset.index``, null for a number that is not finite."""
     if isinstance(value, GroupId):
         return str(value)
     if isinstance(value, tuple | list):
@@ -170,10 +170,10 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _payload(record: PayloadRecord, value: bytes, story: Story) -> PayloadView:
+def _payload(record: PayloadRecord, value: bytes, ledger: AnnotatedLedger) -> PayloadView:
     digest = "unknown"
-    if story.state.has_begun:
-        digest = "right" if verify_digest(story.state.start.run, value, record) else "wrong"
+    if ledger.state.has_begun:
+        digest = "right" if verify_digest(ledger.state.start.run, value, record) else "wrong"
     try:
         numbers = decode_fp32(record.payload, record.elements)
     except Undecodable:

@@ -1,12 +1,12 @@
-"""One version of a model, as the ledger made it: which contributions, how late, what for, and how many bytes."""
+"""One version of a model, as the ledger made it: which contributions, how stale, and how many bytes."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from driftline.errors import UsageError
 from driftline.ledger.run_state import RunState
-from driftline.observe.records.story import Story
+from driftline.observe.records.annotated_ledger import AnnotatedLedger
+from driftline.observe.run.status import finite
 from driftline.schemas.model.tensors import FP32_BYTES
 from driftline.schemas.records import Use, Version
 
@@ -21,7 +21,7 @@ class UseView:
         staleness: versions between the one that it was computed on and the one before it was used.
         weight: loss denominator, usually samples.
         loss: None if it is no finite number.
-        samples: leased ones that it has used up, as ``start…stop of epoch`` in words.
+        samples: leased samples that it has used up, in words.
         payload_bytes: of its deltas, all shards together.
     """
 
@@ -74,7 +74,7 @@ class VersionView:
 
 
 def check_version(version: int | None, state: RunState) -> int:
-    """Return the version that is meant; None is the newest.
+    """Return the number of a version; None is the newest.
 
     Raises:
         UsageError: the ledger does not have it.
@@ -88,18 +88,18 @@ def check_version(version: int | None, state: RunState) -> int:
     return version
 
 
-def view_version(run: str, version: int, story: Story) -> VersionView:
+def view_version(run: str, version: int, ledger: AnnotatedLedger) -> VersionView:
     """Describe a version that the ledger has; 0 is that of the run's start.
 
     Args:
         run: its name.
         version: from 0 to the newest.
-        story: the whole ledger, with every entry.
+        ledger: the whole ledger, with every entry.
     """
-    state = story.state
+    state = ledger.state
     record = state.versions.get(version)
-    entry = next(one for one in story.entries if one.counts and (one.head == state.heads[version]))
-    uses = () if record is None else tuple(_use(use, story) for use in record.uses)
+    entry = next(one for one in ledger.entries if one.counts and (one.head == state.heads[version]))
+    uses = () if record is None else tuple(_use(use, ledger) for use in record.uses)
     digests = state.states.get(version)
     measured = state.evaluations.get(version)
     metrics = {} if measured is None else measured.metrics
@@ -116,7 +116,7 @@ def view_version(run: str, version: int, story: Story) -> VersionView:
         learning_rates=() if record is None else record.learning_rates,
         rho=1.0 if record is None else record.rho,
         positions=_positions(record),
-        metrics={name: value if math.isfinite(value) else None for name, value in sorted(metrics.items())},
+        metrics={name: finite(value) for name, value in sorted(metrics.items())},
         payload_bytes=sum(use.payload_bytes for use in uses),
         uses=uses,
     )
@@ -127,17 +127,17 @@ def _positions(record: Version | None) -> dict[str, int]:
     return {str(partition): offset for partition, offset in enumerate(positions) if offset >= 0}
 
 
-def _use(use: Use, story: Story) -> UseView:
-    elements = story.state.layout.elements if use.kind == "delta" else 0
+def _use(use: Use, ledger: AnnotatedLedger) -> UseView:
+    elements = ledger.state.layout.elements if use.kind == "delta" else 0
     return UseView(
-        worker=story.name(use.group),
+        worker=ledger.name(use.group),
         group=str(use.group),
         clock=use.clock,
         kind=use.kind,
         base_version=use.base_version,
         staleness=use.staleness,
         weight=use.weight,
-        loss=use.loss if math.isfinite(use.loss) else None,
+        loss=finite(use.loss),
         coefficient=use.coefficient,
         root=use.root.hex(),
         samples=tuple(str(one) for one in use.samples),

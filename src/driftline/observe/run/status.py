@@ -1,7 +1,7 @@
-"""Where a run stands, as one object: from its ledger, and from what its members said last.
+"""Where a run stands, as one object: by its ledger, and by the newest events of its members.
 
-What the ledger decides is exact. What events tell (servers, who is alive, counters) is as recent as they are, and is
-gone once they are deleted by time.
+What the ledger decides is exact. What events tell (servers, live members, counters) is as recent as they are, and Kafka
+deletes them after a time.
 """
 
 import dataclasses
@@ -12,11 +12,12 @@ from typing import Any
 
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.recent_events import Member, RecentEvents
+from driftline.schemas.model.tensors import FP32_BYTES
 from driftline.schemas.records import GroupId
+from driftline.schemas.run.config import RunConfig
 
-FP32_BYTES = 4
 TOPOLOGY = "eventual"
-"""Every worker is a replica group of its own, and the log is between them: the only topology of this release."""
+"""Every worker is a replica group of its own, with the log between them: the only topology of this release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +34,11 @@ class WorkerStatus:
     """The newest incarnation of a worker.
 
     Attributes:
-        clock: the last one that the ledger settled for this incarnation.
+        clock: the newest one that the ledger settled for this incarnation.
         contributions: used in versions, of all incarnations of the name.
         state: ``live``, ``silent``, ``left``, ``removed`` or ``done``.
-        note: why it was removed.
-        waiting_share: of its time, from 0 to 1; None if it was not heard lately.
+        note: why it was removed; empty if it was not.
+        waiting_share: of its time, from 0 to 1; None without a recent heartbeat.
     """
 
     name: str
@@ -53,7 +54,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """The newest incarnation of a server, as it described itself last. ``state``: ``live``, ``silent`` or ``done``."""
+    """The newest incarnation of a server, by its newest event. ``state``: ``live``, ``silent`` or ``done``."""
 
     name: str
     incarnation: str
@@ -74,15 +75,16 @@ class RunStatus:
         digest: of the state at ``digest_version``, the newest version whose digests the ledger has.
         metrics: as measured at ``metrics_version``.
         samples: that went into versions, repeated ones counted each time.
-        epoch: the oldest that is not used up, from 0, so also how many are; None if the run leases no samples.
-        epochs: how often each sample is to be used; None if that is not what ends the run.
+        epoch: how many epochs are used up; None if the run leases no samples.
+        epochs: after which the run ends; None if epochs do not end it.
         consumed: samples that the ledger leased and that went into a version, over all epochs.
-        burned: those that went into none and will not be read again in their epoch.
+        discarded: samples that went into none and will not be read again in their epoch.
+        burned: the same, under its former name.
         rejected: contributions that the ledger rejected.
-        duplicates: deltas that came twice, as servers heard lately count them.
+        duplicates: deltas that came twice, as servers report.
         void: ledger records that do not count.
         checkpoint: version whose snapshots are official; None before the first.
-        undecodable: records that are none of ours, in the ledger and as members heard lately report them.
+        undecodable: values that are no records, in the ledger and as members report.
         staleness: versions → contributions used that late.
         wire_bytes: payload of the deltas settled and of the parameters published, without re-sends.
         kept_bytes: payload of the deltas that each copy of the log holds now; None if unknown.
@@ -110,6 +112,7 @@ class RunStatus:
     epoch: int | None
     epochs: int | None
     consumed: int | None
+    discarded: int | None
     burned: int | None
     rejected: int
     duplicates: int
@@ -126,14 +129,14 @@ class RunStatus:
         return dataclasses.asdict(self)
 
 
-def build_status(run: str, state: RunState, live: RecentEvents, kept_bytes: int | None = None) -> RunStatus:
+def build_status(run: str, state: RunState, events: RecentEvents, kept_bytes: int | None = None) -> RunStatus:
     """Put a run's status together."""
     config = state.config if state.has_begun else None
     newest = max(state.states, default=None)
     digests = None if newest is None else state.states[newest]
     measured = max(state.evaluations, default=None)
     metrics = {} if measured is None else state.evaluations[measured].metrics
-    counters = live.counters()
+    counters = events.counters()
     totals = state.totals
     return RunStatus(
         run=run,
@@ -151,28 +154,35 @@ def build_status(run: str, state: RunState, live: RecentEvents, kept_bytes: int 
         topology=None if config is None else TOPOLOGY,
         seed=None if config is None else config.seed,
         ended=_ending(state),
-        loss=_finite(state.loss),
-        metrics={name: _finite(value) for name, value in sorted(metrics.items())},
+        loss=finite(state.loss),
+        metrics={name: finite(value) for name, value in sorted(metrics.items())},
         metrics_version=measured,
         samples=int(totals.samples) if totals.samples.is_integer() else totals.samples,
         **_data(state),
         rejected=sum(totals.rejections.values()),
         duplicates=counters["duplicates"],
         void=state.chain.void,
-        undecodable=totals.undecodable + live.undecodable + counters["undecodable"],
+        undecodable=totals.undecodable + events.undecodable + counters["undecodable"],
         staleness={str(late): totals.staleness[late] for late in sorted(totals.staleness)},
         wire_bytes=wire_bytes(state),
         kept_bytes=kept_bytes,
-        workers=_workers(state, live),
-        servers=tuple(_server(member, state, live) for member in live.of_role("server")),
+        workers=_workers(state, events),
+        servers=tuple(_server(member, state, events) for member in events.of_role("server")),
     )
 
 
 def _data(state: RunState) -> dict[str, int | None]:
     if not state.has_begun or not state.leases.is_on:
-        return dict.fromkeys(("epoch", "epochs", "consumed", "burned"))
+        return dict.fromkeys(("epoch", "epochs", "consumed", "discarded", "burned"))
     leases, epochs = state.leases, state.config.data.epochs or None
-    return {"epoch": leases.epoch, "epochs": epochs, "consumed": leases.consumed, "burned": leases.burned}
+    discarded = leases.burned
+    return {
+        "epoch": leases.epoch,
+        "epochs": epochs,
+        "consumed": leases.consumed,
+        "discarded": discarded,
+        "burned": discarded,
+    }
 
 
 def wire_bytes(state: RunState) -> int:
@@ -183,7 +193,8 @@ def wire_bytes(state: RunState) -> int:
     return (settled + state.totals.published) * state.layout.elements * FP32_BYTES
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """Return a number that JSON can hold; None for NaN and infinity."""
     return value if math.isfinite(value) else None
 
 
@@ -201,19 +212,19 @@ def _ending(state: RunState) -> Ending | None:
     return None if end is None else Ending(version=end.version, reason=end.reason, failure=end.failure)
 
 
-def _workers(state: RunState, live: RecentEvents) -> tuple[WorkerStatus, ...]:
+def _workers(state: RunState, events: RecentEvents) -> tuple[WorkerStatus, ...]:
     newest: dict[str, tuple[GroupId, bytes]] = {}
     for (worker, incarnation), group in state.joined.items():
         newest[worker] = max(newest.get(worker, (group, incarnation)), (group, incarnation))
     clocks = _last_clocks(state)
     return tuple(
-        _worker(name, group, incarnation, clocks.get(group, 0), state, live)
+        _worker(name, group, incarnation, clocks.get(group, 0), state, events)
         for name, (group, incarnation) in sorted(newest.items())
     )
 
 
 def _last_clocks(state: RunState) -> dict[GroupId, int]:
-    """Of every group, also of removed ones; a clock that was rejected last shows only while the group lives."""
+    """Return the last settled clock of every group; a rejected one counts only while the group is a member."""
     clocks: dict[GroupId, int] = {}
     for group, clock in state.used_at:
         clocks[group] = max(clock, clocks.get(group, 0))
@@ -221,9 +232,9 @@ def _last_clocks(state: RunState) -> dict[GroupId, int]:
 
 
 def _worker(
-    name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, live: RecentEvents
+    name: str, group: GroupId, incarnation: bytes, clock: int, state: RunState, events: RecentEvents
 ) -> WorkerStatus:
-    heard = live.members.get(("worker", name, incarnation))
+    member = events.members.get(("worker", name, incarnation))
     note = state.removed.get(group, "")
     gone = "left" if note == "left" else "removed"
     return WorkerStatus(
@@ -233,13 +244,13 @@ def _worker(
         contributions=state.totals.contributions[name],
         skips=state.totals.skips[name],
         rejections=state.totals.rejections[name],
-        state=gone if group in state.removed else _member_word(heard, state, live),
+        state=gone if group in state.removed else _member_word(member, state, events),
         note=note,
-        waiting_share=None if heard is None or heard.left else round(heard.waiting_share, 4),
+        waiting_share=None if member is None or member.left else round(member.waiting_share, 4),
     )
 
 
-def _server(member: Member, state: RunState, live: RecentEvents) -> ServerStatus:
+def _server(member: Member, state: RunState, events: RecentEvents) -> ServerStatus:
     partitions = member.partitions if state.has_begun else ()
     shards = [shard for one in partitions for shard in state.layout.shards_of(one)]
     return ServerStatus(
@@ -248,18 +259,22 @@ def _server(member: Member, state: RunState, live: RecentEvents) -> ServerStatus
         version=member.version,
         partitions=member.partitions,
         shards=tuple(sorted(shards)),
-        state=_member_word(member, state, live),
+        state=_member_word(member, state, events),
         counters=dict(sorted(member.counters.items())),
     )
 
 
-def _member_word(member: Member | None, state: RunState, live: RecentEvents) -> str:
-    """Alive is who was heard within the time after which the coordinator would give a member up."""
+def _member_word(member: Member | None, state: RunState, events: RecentEvents) -> str:
+    """A member is live if its newest event is younger than the time after which a coordinator removes a member."""
     if member is not None and member.left:
         return "left"
     if state.ended is not None:
         return "done"
     if member is None or not state.has_begun:
         return "silent"
-    patience_ms = 1000 * state.config.gone_after_ticks * state.config.tick_interval_s
-    return "live" if live.newest_ms - member.seen_ms <= patience_ms else "silent"
+    return "live" if events.newest_ms - member.seen_ms <= patience_ms(state.config) else "silent"
+
+
+def patience_ms(config: RunConfig) -> float:
+    """Return the milliseconds without a heartbeat after which a coordinator removes a member."""
+    return 1000 * config.gone_after_ticks * config.tick_interval_s

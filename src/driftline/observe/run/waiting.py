@@ -1,4 +1,4 @@
-"""Whom the workers of a run wait for, as the ledger and their own last words tell. For people; it decides nothing."""
+"""Whom the workers of a run wait for, by the ledger and their newest heartbeats. For people only."""
 
 from collections.abc import Mapping
 
@@ -7,28 +7,30 @@ from driftline.ledger.run_state import Group, RunState
 from driftline.observe.run.recent_events import Member, RecentEvents
 
 SERVERS = "servers"
-"""Stands for the servers: receipts, a decision or parameters are missing, and no worker's delta."""
+"""Stands for all servers: receipts, a decision or parameters are missing, and no worker's delta."""
 
 
-def waited_for(state: RunState, live: RecentEvents, version_ms: int) -> Mapping[str, tuple[str, ...] | None]:
-    """Return whom each live worker waits for: names of workers, or `SERVERS`; nobody while it computes.
+def waited_for(state: RunState, events: RecentEvents, version_ms: int) -> Mapping[str, tuple[str, ...] | None]:
+    """Return whom each live worker waits for: names of workers, or `SERVERS`; empty while it computes.
 
-    None stands for one whose last word is older than the newest version: what it does by now is not known.
+    None means not known: the worker's newest heartbeat is older than the newest version.
 
     Args:
         state: fold of the ledger.
-        live: of the newest events.
+        events: the newest ones.
         version_ms: append time of the newest version, milliseconds since the epoch.
     """
     if not state.has_begun or state.ended is not None:
         return {}
-    heard = {
-        group.worker: live.members.get(("worker", group.worker, group.incarnation)) for group in state.groups.values()
+    members = {
+        group.worker: events.members.get(("worker", group.worker, group.incarnation)) for group in state.groups.values()
     }
-    paces = {group.worker: _pace(group, heard[group.worker]) for group in state.groups.values()}
+    paces = {
+        group.worker: group.settled_pace + _unsettled(group, members[group.worker]) for group in state.groups.values()
+    }
     found: dict[str, tuple[str, ...] | None] = {}
     for group in state.groups.values():
-        member = heard[group.worker]
+        member = members[group.worker]
         if member is None or member.left or member.seen_ms < version_ms:
             found[group.worker] = None
         elif _has_no_samples(state, group):
@@ -38,10 +40,6 @@ def waited_for(state: RunState, live: RecentEvents, version_ms: int) -> Mapping[
         else:
             found[group.worker] = _slower(paces, group.worker)
     return found
-
-
-def _pace(group: Group, member: Member | None) -> int:
-    return group.settled_pace + _unsettled(group, member)
 
 
 def _unsettled(group: Group, member: Member | None) -> int:
@@ -70,7 +68,7 @@ def _slower(paces: Mapping[str, int], worker: str) -> tuple[str, ...]:
 
 
 def _may_start(state: RunState, group: Group, member: Member) -> bool:
-    """Whether the clock rule lets it compute, by what it said last. By count, all of its clocks are on the newest."""
+    """Whether the clock rule lets it compute, by its newest heartbeat. By count, all its clocks are on the newest."""
     config = state.config
     bounds, k, unsettled = config.consistency, config.max_unsettled, _unsettled(group, member)
     if member.version < 0 or policy.too_stale(state.version - member.version, bounds):

@@ -1,4 +1,4 @@
-"""Following a run from outside, ledger and events, for as long as somebody looks. Joins no group, writes nothing."""
+"""Follows ledger and events of a run for `driftline top`. Joins no group, writes nothing."""
 
 import time
 from collections.abc import Callable
@@ -10,43 +10,43 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.errors import WaitTimeout
 from driftline.ledger.entering.reading import READ_TIMEOUT_S, SAY_EVERY_S
 from driftline.ledger.entering.same_run import SameRun
-from driftline.observe.records.story import Story
+from driftline.observe.records.annotated_ledger import AnnotatedLedger
 from driftline.observe.run.recent_events import RECENT_EVENTS, RecentEvents
-from driftline.observe.run.top_view import KEPT_ENTRIES, TopView, build_top
+from driftline.observe.run.top_view import KEPT_ENTRIES, TopView, build_top_view
 
 DOUBT_S = 1.0
-"""Seconds between two looks whether the ledger may have become another run's."""
+"""Seconds between two checks whether the ledger may have become another run's."""
 
 _POLL_S = 0.05
 
 
 class RunWatch:
-    """Reads what comes.
+    """Reads records as they arrive.
 
     Args:
         broker: where the run's topics are.
         run: the run's name.
 
     Attributes:
-        story: the ledger so far.
-        live: the events so far.
+        ledger: the ledger so far.
+        events: the events so far.
         quiet_since_s: monotonic time of the last record.
     """
 
     def __init__(self, broker: Broker, run: str) -> None:
-        self.story = Story(KEPT_ENTRIES)
-        self.live = RecentEvents()
+        self.ledger = AnnotatedLedger(keep=KEPT_ENTRIES)
+        self.events = RecentEvents()
         self.quiet_since_s = time.monotonic()
         self._run = run
-        self._ledger, self._events = (topic_name(run, stream) for stream in (Stream.LEDGER, Stream.EVENTS))
+        self._ledger_topic, self._events_topic = (topic_name(run, stream) for stream in (Stream.LEDGER, Stream.EVENTS))
         self._ends: set[str] = set()
         self._listens = False
-        self._same_run = SameRun(broker, run, self.story.state)
-        self._looked_s = self.quiet_since_s
+        self._same_run = SameRun(broker, run, self.ledger.state)
+        self._checked_s = self.quiet_since_s
         self._reader = broker.reader()
 
     def __enter__(self) -> Self:
-        self._reader.read(self._ledger, 0, 0)
+        self._reader.read(self._ledger_topic, 0, 0)
         return self
 
     def __exit__(
@@ -56,14 +56,14 @@ class RunWatch:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether everything has been read once that was there at the beginning."""
-        return self._ledger in self._ends and (not self._listens or self._events in self._ends)
+        """Whether everything has been read that was there at the beginning."""
+        return self._ledger_topic in self._ends and (not self._listens or self._events_topic in self._ends)
 
     def catch_up(self, say: Callable[[str], None] | None = None) -> None:
         """Read everything that is there.
 
         Args:
-            say: is told every two seconds how far the ledger is read.
+            say: receives a line of progress every two seconds.
 
         Raises:
             TopicMissing: the run does not exist.
@@ -74,22 +74,22 @@ class RunWatch:
             self.read(_POLL_S)
             if say is not None and time.monotonic() - said_s > SAY_EVERY_S:
                 said_s = time.monotonic()
-                say(f"reading {self._ledger}: at offset {self.story.state.next_offset}")
+                say(f"reading {self._ledger_topic}: at offset {self.ledger.state.next_offset}")
             if time.monotonic() - self.quiet_since_s > READ_TIMEOUT_S:
                 raise WaitTimeout(
-                    f"{self._ledger}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?"
+                    f"{self._ledger_topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?"
                 )
 
     def read(self, seconds: float) -> None:
-        """Take what arrives in so much time.
+        """Take the records that arrive within ``seconds``.
 
         Raises:
             TopicMissing: the run was deleted.
-            RunRefused: it was, and another has begun under its name.
-            BrokerError: the client is broken for good.
+            RunRefused: it was deleted, and another has begun under its name.
+            BrokerError: the client cannot go on.
         """
-        if time.monotonic() - self._looked_s > DOUBT_S:
-            self._looked_s = time.monotonic()
+        if time.monotonic() - self._checked_s > DOUBT_S:
+            self._checked_s = time.monotonic()
             if self._same_run.is_in_doubt():
                 self._same_run.check()
         until_s = time.monotonic() + seconds
@@ -104,20 +104,20 @@ class RunWatch:
     def _take(self, found: Record | EndReached) -> None:
         if isinstance(found, EndReached):
             self._ends.add(found.topic)
-        elif found.topic == self._ledger:
-            self.story.read(found)
+        elif found.topic == self._ledger_topic:
+            self.ledger.read(found)
         else:
-            self.live.read(found.value, found.timestamp_ms)
-        if not self._listens and self._ledger in self._ends:
+            self.events.read(found.value, found.timestamp_ms)
+        if not self._listens and self._ledger_topic in self._ends:
             self._listen()
 
     def _listen(self) -> None:
-        """Begin with the events once the ledger says whose they must be."""
-        if self.story.state.has_begun:
+        """Start reading events when the ledger says which run they must belong to."""
+        if self.ledger.state.has_begun:
             self._listens = True
-            self.live = RecentEvents(self.story.state.start.run)
-            self._reader.read(self._events, 0, Tail(RECENT_EVENTS))
+            self.events = RecentEvents(self.ledger.state.start.run)
+            self._reader.read(self._events_topic, 0, Tail(RECENT_EVENTS))
 
     def view(self, lines: int) -> TopView:
-        """Return a frame with so many of the ledger's last records."""
-        return build_top(self._run, self.story, self.live, lines)
+        """Return a frame with the last ``lines`` records of the ledger."""
+        return build_top_view(self._run, self.ledger, self.events, lines)

@@ -1,9 +1,9 @@
-"""A ledger record in one line, for people."""
+"""A ledger entry in one line, for people."""
 
 import math
 from collections import Counter
 
-from driftline.observe.records.story import Entry, Story
+from driftline.observe.records.annotated_ledger import AnnotatedLedger, LedgerEntry
 from driftline.schemas.records import (
     Checkpoint,
     Evaluation,
@@ -20,20 +20,20 @@ from driftline.schemas.records import (
 from driftline.schemas.records.sample_range import count
 
 
-def ledger_words(entry: Entry, story: Story) -> str:
-    """Say what a record of the ledger decides, or why it does not count."""
+def describe_entry(entry: LedgerEntry, ledger: AnnotatedLedger) -> str:
+    """Describe what a record of the ledger decides, or why it does not count."""
     record = entry.record
     if not entry.counts or not isinstance(record, LedgerRecord):
-        return printable(f"{'bytes' if record is None else f'a {type(record).__name__}'}, which {entry.fate}")
-    return printable(_decision(record, story))
+        return printable(f"{'bytes' if record is None else f'a {type(record).__name__}'}, which {entry.note}")
+    return printable(_decision(record, ledger))
 
 
 def printable(text: str) -> str:
-    """Return text that writes on a terminal what it shows: whoever can write a record chooses its words."""
+    """Return text without control characters: any client that writes a record chooses its words."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
-def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: C901, PLR0911 - one for each kind of record
+def _decision(record: LedgerRecord, ledger: AnnotatedLedger) -> str:  # noqa: C901, PLR0911 - one for each kind of record
     match record:
         case TermStart():
             return f"term {record.term}: {record.coordinator} coordinates"
@@ -42,14 +42,14 @@ def _decision(record: LedgerRecord, story: Story) -> str:  # noqa: C901, PLR0911
         case Membership():
             return _membership(record)
         case Lease():
-            return _lease(record, story)
+            return _lease(record, ledger)
         case Version():
             return _version(record)
         case Publish():
             return f"version {record.version} is published"
         case Rejection():
-            burned = f"; {_count(count(record.burned), 'sample')} burned" if record.burned else ""
-            return f"clock {record.clock} of {story.name(record.group)} is rejected: {record.reason}{burned}"
+            discarded = f"; {_count(count(record.burned), 'sample')} discarded" if record.burned else ""
+            return f"clock {record.clock} of {ledger.name(record.group)} is rejected: {record.reason}{discarded}"
         case Evaluation():
             return f"version {record.version} measured: {_metrics(record)}"
         case Checkpoint():
@@ -63,13 +63,13 @@ def _membership(record: Membership) -> str:
     if record.joins:
         names = ", ".join(join.worker for join in record.joins)
         parts.append(f"{names} {'joins' if len(record.joins) == 1 else 'join'}")
-    return "; ".join(parts) or "nobody comes or goes"
+    return "; ".join(parts) or "no worker joins or leaves"
 
 
-def _lease(record: Lease, story: Story) -> str:
+def _lease(record: Lease, ledger: AnnotatedLedger) -> str:
     leased = Counter[str]()
     for grant in record.grants:
-        leased[story.name(grant.group)] += grant.samples.count
+        leased[ledger.name(grant.group)] += grant.samples.count
     epochs = sorted({grant.samples.epoch for grant in record.grants})
     of = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}" if epochs else "no epoch"
     shares = ", ".join(f"{number:,} to {worker}" for worker, number in leased.items())

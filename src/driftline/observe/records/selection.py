@@ -1,4 +1,4 @@
-"""What a person may want to see of a run: a record by its place, a version, the difference of two versions."""
+"""What a person asks `driftline show` for: a record by its position, a version, the difference of two versions."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _VERSION = re.compile(r"(\d{1,18}|head)(?:\.\.(\d{1,18}|head))?")
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPlace:
+class RecordPosition:
     """One record. A negative offset counts from the end: -1 is the last record."""
 
     stream: Stream
@@ -32,7 +32,7 @@ class RecordPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionWanted:
+class OneVersion:
     """One version; None is the newest."""
 
     version: int | None
@@ -40,36 +40,32 @@ class VersionWanted:
 
 @dataclass(frozen=True, slots=True)
 class TwoVersions:
-    """What changed from one version to another; None is the newest."""
+    """What changed from the first version to the second; None is the newest."""
 
     first: int | None
     second: int | None
 
 
-Wanted: TypeAlias = RecordPlace | VersionWanted | TwoVersions
+Selection: TypeAlias = RecordPosition | OneVersion | TwoVersions
 
 
-def parse_wanted(text: str) -> Wanted:
-    """Return what ``text`` asks for.
+def parse_selection(text: str) -> Selection:
+    """Parse one of `FORMS`.
 
     Raises:
-        UsageError: it is none of the forms; names them.
+        UsageError: it is none of them; names them.
     """
     record = _RECORD.fullmatch(text)
     if record is not None:
-        return _place(text, record[1], record[2], int(record[3]))
+        return _position(text, record[1], record[2], int(record[3]))
     versions = _VERSION.fullmatch(text)
     if versions is None:
         raise UsageError(f"{text!r} is nothing that can be shown: {FORMS}")
-    first = _version(versions[1])
-    return VersionWanted(first) if versions[2] is None else TwoVersions(first, _version(versions[2]))
+    first, second = (None if word in (HEAD, None) else int(word) for word in versions.groups())
+    return OneVersion(first) if versions[2] is None else TwoVersions(first, second)
 
 
-def _version(word: str) -> int | None:
-    return None if word == HEAD else int(word)
-
-
-def _place(text: str, word: str, partition: str | None, offset: int) -> RecordPlace:
+def _position(text: str, word: str, partition: str | None, offset: int) -> RecordPosition:
     names = [stream.value for stream in Stream]
     if word not in names:
         near = get_close_matches(word, names, n=1)
@@ -78,4 +74,4 @@ def _place(text: str, word: str, partition: str | None, offset: int) -> RecordPl
     stream = Stream(word)
     if stream in SHARDED and partition is None:
         raise UsageError(f"{text!r}: {word} has several partitions; write for example {word}/0@{offset}")
-    return RecordPlace(stream, int(partition or 0), offset)
+    return RecordPosition(stream, int(partition or 0), offset)

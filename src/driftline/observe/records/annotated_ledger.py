@@ -1,34 +1,37 @@
-"""The ledger as a story: the fold of a run, and what became of each record on the way."""
+"""The ledger with notes: the fold of a run, and for each record whether it counts or why it does not."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from driftline.broker.port import Record
+from driftline.broker.port import Broker, Record
+from driftline.broker.topics import Stream, topic_name
 from driftline.errors import IntegrityError, Undecodable
-from driftline.ledger.run_state import Folded, RunState
+from driftline.ledger.entering.reading import until_end
+from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode
-from driftline.schemas.records import AnyRecord, GroupId, LedgerRecord, Membership, TermStart, Version
+from driftline.schemas.records import AnyRecord, GroupId, LedgerRecord, Membership, TermStart
 
 COUNTS = "counts"
-"""Fate of a record that is part of the run."""
+"""Note of a record that is part of the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One record of the ledger.
 
     Attributes:
-        record: as decoded; None if it cannot be.
-        fate: `COUNTS`, or why it does not count.
+        record: decoded; None if that fails.
+        note: `COUNTS`, or why it does not count.
         head: the ledger's hash behind it.
         term: the term behind it.
-        version: the newest version behind it.
+        version: the head version behind it.
     """
 
     offset: int
     timestamp_ms: int
     record: AnyRecord | None
-    fate: str
+    note: str
     head: bytes
     term: int
     version: int
@@ -36,10 +39,10 @@ class Entry:
     @property
     def counts(self) -> bool:
         """Whether it is part of the run."""
-        return self.fate == COUNTS
+        return self.note == COUNTS
 
 
-class Story:
+class AnnotatedLedger:
     """Folds a ledger and remembers its records.
 
     Args:
@@ -48,27 +51,25 @@ class Story:
     Attributes:
         state: the fold, as far as the ledger does not contradict itself.
         entries: the records, oldest first.
-        names: of the workers of all groups that there ever were.
-        version_offsets: version → offset of the record that made it.
+        names: group → its worker's name, also of groups that were removed.
         contradiction: why the fold ended early; empty if it did not.
     """
 
     def __init__(self, keep: int | None = None) -> None:
         self.state = RunState()
-        self.entries: deque[Entry] = deque(maxlen=keep)
+        self.entries: deque[LedgerEntry] = deque(maxlen=keep)
         self.names: dict[GroupId, str] = {}
-        self.version_offsets: dict[int, int] = {}
         self.contradiction = ""
 
-    def read(self, found: Record) -> Entry:
-        """Take the next record. A contradiction ends the fold, not the story."""
-        fate, record = self._fate(found)
-        state = self.state
-        entry = Entry(found.offset, found.timestamp_ms, record, fate, state.chain.head, state.chain.term, state.version)
-        self.entries.append(entry)
-        return entry
+    def read(self, found: Record) -> None:
+        """Take the next record. A contradiction ends the fold; later records are remembered all the same."""
+        note, record = self._fold(found)
+        chain, version = self.state.chain, self.state.version
+        self.entries.append(
+            LedgerEntry(found.offset, found.timestamp_ms, record, note, chain.head, chain.term, version)
+        )
 
-    def _fate(self, found: Record) -> tuple[str, AnyRecord | None]:
+    def _fold(self, found: Record) -> tuple[str, AnyRecord | None]:
         try:
             record = decode(found.value)
         except Undecodable as error:
@@ -85,22 +86,31 @@ class Story:
             return f"contradicts the ledger: {error}", record
         if folded.record is None:
             return _why_void(record, head, term), record
-        self._remember(folded)
+        if isinstance(record, Membership):
+            self.names |= {GroupId(found.offset, index): join.worker for index, join in enumerate(record.joins)}
         return COUNTS, record
 
-    def _remember(self, folded: Folded) -> None:
-        match folded.record:
-            case Membership() as record:
-                for index, join in enumerate(record.joins):
-                    self.names[GroupId(folded.offset, index)] = join.worker
-            case Version() as record:
-                self.version_offsets[record.version] = folded.offset
-            case _:
-                pass
-
     def name(self, group: GroupId) -> str:
-        """Return whose group it is."""
+        """Return the name of a group's worker."""
         return self.names.get(group, f"group {group}")
+
+
+def read_annotated_ledger(broker: Broker, run: str, say: Callable[[str], None] | None = None) -> AnnotatedLedger:
+    """Read a run's ledger up to its present end, contradictions included.
+
+    Args:
+        broker: where the run's topics are.
+        run: its name.
+        say: receives a line of progress every two seconds.
+
+    Raises:
+        TopicMissing: there is no such run.
+        WaitTimeout: Kafka stopped answering.
+    """
+    ledger = AnnotatedLedger()
+    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, say):
+        ledger.read(record)
+    return ledger
 
 
 def _why_void(record: AnyRecord, head: bytes, term: int) -> str:
