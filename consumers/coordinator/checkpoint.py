@@ -16,19 +16,19 @@ def checkpoint(state: RunState, evidence: Evidence, _ticks: int) -> Checkpoint |
         return None
     version, reports = durable
     places = sorted((place for report in reports for place in report.places), key=lambda one: (one.shard, one.tensor))
-    frozen = state.frozen.get(version)
+    dumped = state.dumps.get(version)
     record = Checkpoint(
         term=state.chain.term,
         parent=state.chain.head,
         version=version,
         floors=_floors(state, [report.floor for report in reports]),
         places=tuple(places),
-        state=() if frozen is None else (frozen,),
+        state=() if dumped is None else (dumped,),
     )
-    if frozen is not None and len(encode(record)) <= MAX_RECORD_BYTES:
+    if dumped is not None and len(encode(record)) <= MAX_RECORD_BYTES:
         return record
     # Servers rebuild shards from it all the same; newcomers start from an earlier one.
-    evidence.counters["checkpoints_too_old" if frozen is None else "checkpoints_too_large"] += 1
+    evidence.counters["checkpoints_too_old" if dumped is None else "checkpoints_too_large"] += 1
     return replace(record, state=())
 
 

@@ -32,7 +32,7 @@ class FormerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow:
-    """One row of `driftline.ledger.leases.Leases.frozen`: a kind, and what the numbers of that kind mean."""
+    """One row of `driftline.ledger.leases.Leases.dump`: a kind, and what the numbers of that kind mean."""
 
     kind: int
     first: int

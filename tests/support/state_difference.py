@@ -25,7 +25,7 @@ PLAIN = (
     "publish_points",
     "states",
     "checkpoint",
-    "frozen",
+    "dumps",
     "ended",
 )
 """Attributes that are compared as they are."""
@@ -47,7 +47,7 @@ def _contents(state: RunState) -> Mapping[str, object]:
         **{name: getattr(state, name) for name in PLAIN},
         "chain": (state.chain.head, state.chain.term, state.chain.valid),
         "order of groups": list(state.groups),
-        "leases": state.leases.frozen() if state.has_begun else (),
+        "leases": state.leases.dump() if state.has_begun else (),
         "removed": set(state.removed),
         "loss": None if math.isnan(state.loss) else state.loss,
         "totals": totals,

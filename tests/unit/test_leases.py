@@ -165,7 +165,7 @@ def test_without_data_nothing_is_leased() -> None:
 def test_whatever_workers_do_each_sample_is_used_once_an_epoch(
     seed: int, samples: int, epochs: int, batch: int
 ) -> None:
-    """Counted one by one; on the way frozen and thawed again and again."""
+    """Counted one by one; on the way dumped and restored again and again."""
     rng = random.Random(seed)  # noqa: S311 - repeatable is what is wanted here
     plan = config(samples=samples, epochs=epochs, batch_size=batch, block=batch)
     one, used, names, joins = Leases(plan), list[tuple[int, int]](), dict[GroupId, str](), 0
@@ -183,9 +183,9 @@ def test_whatever_workers_do_each_sample_is_used_once_an_epoch(
         if rng.random() < 0.3:
             one.leave(group)
             del names[group]
-        rows = one.frozen()
-        one = Leases.thawed(plan, rows, names)
-        assert one.frozen() == rows
+        rows = one.dump()
+        one = Leases.restored(plan, rows, names)
+        assert one.dump() == rows
     assert sorted(used) == [(epoch, place) for epoch in range(epochs) for place in range(samples)]
     assert one.consumed + one.burned == epochs * samples
 

@@ -51,7 +51,7 @@ def heads_kept(config: RunConfig) -> int:
     return min(HEADS_KEPT, bounds.tolerated + HEADS_BEYOND)
 
 
-def freeze(state: RunState) -> FrozenState:
+def dump(state: RunState) -> FrozenState:
     """Return the state of a run that has started, directly behind the record of its newest version."""
     config, version = state.config, state.version
     return FrozenState(
@@ -119,7 +119,7 @@ def _former(state: RunState) -> tuple[FormerGroup, ...]:
 def _leases(state: RunState) -> tuple[LeaseRow, ...]:
     return tuple(
         LeaseRow(kind=kind, first=first, second=second, third=third, fourth=fourth, fifth=fifth)
-        for kind, first, second, third, fourth, fifth in state.leases.frozen()
+        for kind, first, second, third, fourth, fifth in state.leases.dump()
     )
 
 

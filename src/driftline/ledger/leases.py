@@ -26,7 +26,7 @@ MOST_OPEN: Final = 64
 """Epochs from the oldest under way to the newest, both included: whoever is so far ahead of the slowest waits."""
 
 Row = tuple[int, int, int, int, int, int]
-"""Kind, and five numbers: see `Leases.frozen`."""
+"""Kind, and five numbers: see `Leases.dump`."""
 
 _POOL, _HELD, _GROUP, _OPEN, _TOTAL = range(5)
 
@@ -232,7 +232,7 @@ class Leases:
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
-    def frozen(self) -> tuple[Row, ...]:
+    def dump(self) -> tuple[Row, ...]:
         """Return everything as rows of six numbers, in order: equal leases have equal rows.
 
         Kind 0: free places (epoch, start, stop); 1: places held by a group (its offset, index, epoch, start, stop);
@@ -249,14 +249,14 @@ class Leases:
         return tuple(sorted(rows))
 
     @classmethod
-    def thawed(cls, config: RunConfig, rows: Iterable[Row], workers: Mapping[GroupId, str]) -> Self:
-        """Return the leases that were frozen; ``workers`` names the worker of every live group."""
+    def restored(cls, config: RunConfig, rows: Iterable[Row], workers: Mapping[GroupId, str]) -> Self:
+        """Return the leases that were dumped; ``workers`` names the worker of every live group."""
         leases, rest = cls(config), sorted(rows, reverse=True)  # epochs and groups before what they have
         for kind, *numbers in rest:
-            leases._thaw(kind, numbers, workers)
+            leases._put(kind, numbers, workers)
         return leases
 
-    def _thaw(self, kind: int, numbers: list[int], workers: Mapping[GroupId, str]) -> None:
+    def _put(self, kind: int, numbers: list[int], workers: Mapping[GroupId, str]) -> None:
         first, second, third, fourth, fifth = numbers
         if kind == _TOTAL:
             self.next_epoch, self.consumed, self.burned = first, second, third

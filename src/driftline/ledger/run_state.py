@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from driftline.errors import ConfigError, IntegrityError, Undecodable
 from driftline.ledger import contradictions
 from driftline.ledger.chain import Chain
-from driftline.ledger.dump import FORMER_KEPT, difference, freeze, heads_kept
+from driftline.ledger.dump import FORMER_KEPT, difference, dump, heads_kept
 from driftline.ledger.leases import Leases
 from driftline.ledger.policy import floor_of_slowest
 from driftline.ledger.rejection_reasons import reason_word
@@ -39,7 +39,7 @@ from driftline.schemas.records.sample_range import Samples, samples_problem
 from driftline.schemas.run.config import RunConfig
 from driftline.schemas.run.config_json import run_config_from_json
 
-FROZEN_KEPT = 16
+DUMPS_KEPT = 16
 """Snapshot points behind the last checkpoint whose states are remembered: a checkpoint of an earlier one has none."""
 
 
@@ -88,9 +88,9 @@ class RunState:
     Attributes:
         has_begun: whether the ledger holds the start of the run. Before it `start`, `config`, `layout` and `leases` do
             not exist: to read them is an error of the caller.
-        began_at: the version that was thawed (`driftline.ledger.restore`); 0 for a fold from the beginning.
+        began_at: the version that was restored (`driftline.ledger.restore`); 0 for a fold from the beginning.
         passed_over: checkpoints that were looked at and not begun at, because they do not count or cannot be.
-        frozen: states at snapshot points that the last checkpoint does not cover, the newest `FROZEN_KEPT`.
+        dumps: states at snapshot points that the last checkpoint does not cover, the newest `DUMPS_KEPT`.
     """
 
     start: RunStart
@@ -122,8 +122,8 @@ class RunState:
         self.evaluations: dict[int, Evaluation] = {}
         self.checkpoint: Checkpoint | None = None
         self.superseded: Checkpoint | None = None
-        self.freeze: Callable[[RunState], FrozenState] = freeze
-        self.frozen: dict[int, FrozenState] = {}
+        self.dump: Callable[[RunState], FrozenState] = dump
+        self.dumps: dict[int, FrozenState] = {}
         self.ended: RunEnd | None = None
         self.loss = float("nan")
         self.totals = Totals()
@@ -235,7 +235,7 @@ class RunState:
             self.last_publish = record.version
         self._states(record.states)
         self._count(record)
-        self._freeze()
+        self._keep_dump()
 
     def _publish(self, offset: int, record: Publish) -> None:
         if record.version != self.version:
@@ -263,17 +263,17 @@ class RunState:
             )
         _refuse(offset, record, contradictions.in_checkpoint(record, self.config, self.layout))
         if record.state and record.version >= self.began_at:
-            _refuse(offset, record, difference(self.frozen.get(record.version), record))
+            _refuse(offset, record, difference(self.dumps.get(record.version), record))
         self.superseded, self.checkpoint = self.checkpoint, record
-        self.frozen = {version: one for version, one in self.frozen.items() if version > record.version}
+        self.dumps = {version: one for version, one in self.dumps.items() if version > record.version}
         self._raise_end(record.floors)
 
-    def _freeze(self) -> None:
+    def _keep_dump(self) -> None:
         """Remember the state at a snapshot point, which a checkpoint may carry."""
         if self.config.is_snapshot_point(self.version):
-            self.frozen[self.version] = self.freeze(self)
-            if len(self.frozen) > FROZEN_KEPT:
-                del self.frozen[min(self.frozen)]
+            self.dumps[self.version] = self.dump(self)
+            if len(self.dumps) > DUMPS_KEPT:
+                del self.dumps[min(self.dumps)]
 
     def _raise_slowest(self) -> None:
         """Groups that the clock rule no longer waits for do not fall further behind."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from driftline.consumers.server.server import Server
-from driftline.ledger.dump import freeze
+from driftline.ledger.dump import dump
 from driftline.ledger.run_state import RunState
 from driftline.producers.proposal import Offer
 from driftline.producers.session import WorkerSession
@@ -20,49 +20,49 @@ from tests.simulation.planted.leases import GOING
 from tests.simulation.planted.planting import Planted
 from tests.simulation.run.actors import Cores
 
-Freeze = Callable[[RunState], FrozenState]
+Dump = Callable[[RunState], FrozenState]
 
 
 def forgets_leases(state: RunState) -> FrozenState:
     """Keep how many samples are used up, and forget who holds which."""
-    frozen = freeze(state)
-    return replace(frozen, leases=tuple(row for row in frozen.leases if row.kind >= 2))
+    dumped = dump(state)
+    return replace(dumped, leases=tuple(row for row in dumped.leases if row.kind >= 2))
 
 
 def forgets_a_clock(state: RunState) -> FrozenState:
     """Take the clock before for the last one that is settled."""
-    frozen = freeze(state)
+    dumped = dump(state)
     return replace(
-        frozen, groups=tuple(replace(one, settled_clock=max(0, one.settled_clock - 1)) for one in frozen.groups)
+        dumped, groups=tuple(replace(one, settled_clock=max(0, one.settled_clock - 1)) for one in dumped.groups)
     )
 
 
 def forgets_who_is_gone(state: RunState) -> FrozenState:
     """Forget incarnations that were removed: a late word of one lets it join again."""
-    return replace(freeze(state), former=())
+    return replace(dump(state), former=())
 
 
 def forgets_publish_points(state: RunState) -> FrozenState:
     """Take the version for the newest one that was published."""
-    return replace(freeze(state), last_publish=state.version)
+    return replace(dump(state), last_publish=state.version)
 
 
-def everybody(wrong: Freeze) -> Cores:
-    """Return processes that all freeze in the same wrong way."""
+def everybody(wrong: Dump) -> Cores:
+    """Return processes that all dump their state in the same wrong way."""
 
     def server(name: str, incarnation: bytes, rng: random.Random, state: RunState | None) -> Server:
         core = Server(name, incarnation, rng, state)
-        core.state.freeze = wrong
+        core.state.dump = wrong
         return core
 
     def worker(name: str, incarnation: bytes, offer: Offer, run: bytes, *, state: RunState | None) -> WorkerSession:
         core = WorkerSession(name, incarnation, offer, run, state=state)
-        core.state.freeze = wrong
+        core.state.dump = wrong
         return core
 
     def evaluator(name: str, incarnation: bytes, state: RunState | None) -> EvaluatorSession:
         core = EvaluatorSession(name, incarnation, state)
-        core.state.freeze = wrong
+        core.state.dump = wrong
         return core
 
     return Cores(server=server, worker=worker, evaluator=evaluator)

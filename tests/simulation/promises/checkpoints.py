@@ -1,7 +1,7 @@
 """The state that a checkpoint carries: whoever begins there knows what whoever has folded everything knows."""
 
 from driftline.errors import IntegrityError
-from driftline.ledger.restore import NotThawed, thaw
+from driftline.ledger.restore import NotRestorable, restore
 from driftline.ledger.run_state import RunState
 from driftline.schemas.records import Checkpoint
 from tests.simulation.promises.reference_ledger import Violation, require
@@ -12,7 +12,7 @@ class CheckedStates:
     """Folds the whole ledger once, and at each checkpoint once more from there.
 
     Attributes:
-        compared: checkpoints whose states were thawed, folded on, and found to be the same.
+        compared: checkpoints whose states were restored, folded on, and found to be the same.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class CheckedStates:
         Raises:
             Violation: it is a checkpoint that counts, and its state is another one than the ledger's.
         """
-        before = set(self._state.frozen)
+        before = set(self._state.dumps)
         self._values.append(value)
         try:
             record = self._state.read(len(self._values) - 1, value).record
@@ -40,8 +40,8 @@ class CheckedStates:
         self._state.forget_before(record.version)
         if record.state:
             try:
-                state = thaw(record, self._state.start)
-            except NotThawed as error:
+                state = restore(record, self._state.start)
+            except NotRestorable as error:
                 raise Violation(f"a checkpoint counts, and nobody can begin there: {error}") from None
             for offset in range(state.next_offset, len(self._values)):
                 state.read(offset, self._values[offset])

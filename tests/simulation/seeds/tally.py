@@ -23,7 +23,7 @@ class Tally:
         removals: groups that were removed.
         rejections: contributions that were.
         same_bits: seeds whose bits were compared with those of an undisturbed run.
-        thawed: checkpoints whose state was found to be that of the whole ledger.
+        restored: checkpoints whose state was found to be that of the whole ledger.
         entered: processes that began to read the ledger at a checkpoint.
         failed: what does not hold, by seed.
     """
@@ -37,7 +37,7 @@ class Tally:
     removals: int = 0
     rejections: int = 0
     same_bits: int = 0
-    thawed: int = 0
+    restored: int = 0
     entered: int = 0
     failed: dict[int, str] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Tally:
                 removals=report.removals,
                 rejections=report.rejections,
                 same_bits=int(report.same_bits),
-                thawed=report.thawed,
+                restored=report.restored,
                 entered=report.entered,
             )
         )
@@ -75,7 +75,7 @@ class Tally:
         self.removals += other.removals
         self.rejections += other.rejections
         self.same_bits += other.same_bits
-        self.thawed += other.thawed
+        self.restored += other.restored
         self.entered += other.entered
         self.failed.update(other.failed)
 
@@ -97,7 +97,7 @@ class Tally:
             f"{self.rejections:,} rejections"
         )
         yield (
-            f"{self.thawed:,} states of checkpoints folded on, and compared with the whole ledger's; {self.entered:,} "
+            f"{self.restored:,} states of checkpoints folded on, and compared with the whole ledger's; {self.entered:,} "
             f"processes began at one"
         )
 

@@ -49,7 +49,7 @@ class Report:
         terms: the last term.
         fingerprint: over every event, in order.
         same_bits: whether the digest was compared with that of an undisturbed run.
-        thawed: checkpoints whose state was found to be that of the whole ledger.
+        restored: checkpoints whose state was found to be that of the whole ledger.
         entered: processes that began to read the ledger at a checkpoint.
     """
 
@@ -65,7 +65,7 @@ class Report:
     terms: int
     fingerprint: int
     same_bits: bool
-    thawed: int
+    restored: int
     entered: int
 
 
@@ -140,7 +140,7 @@ def _report(world: World) -> Report:
         terms=ledger.now.term,
         fingerprint=world.fingerprint,
         same_bits=same_bits,
-        thawed=world.promises.states.compared,
+        restored=world.promises.states.compared,
         entered=world.entered,
     )
 

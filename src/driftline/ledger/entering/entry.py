@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from driftline.errors import ConfigError, IntegrityError, Undecodable
-from driftline.ledger.restore import NotThawed, thaw
+from driftline.ledger.restore import NotRestorable, restore
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode, peek_type
 from driftline.schemas.digests import next_head
@@ -64,10 +64,10 @@ class Entry:
         """Return the fold of the ledger behind the checkpoint, a new one each time.
 
         Raises:
-            NotThawed: no fold comes to the state that it carries.
+            NotRestorable: no fold comes to the state that it carries.
             IntegrityError: something behind it contradicts it.
         """
-        state = thaw(self.record, self.start)
+        state = restore(self.record, self.start)
         for offset, value in self.behind:
             state.read(offset, value)
         state.forget_before(self.record.version)
@@ -134,7 +134,7 @@ class _Looking:
             if peek_type(value) is Checkpoint:
                 try:
                     entry = self._entry(offset, value)
-                except (_PassedOver, NotThawed, IntegrityError, Undecodable) as error:
+                except (_PassedOver, NotRestorable, IntegrityError, Undecodable) as error:
                     self.passed_over.append(f"the checkpoint at ledger offset {offset} is passed over: {error}")
                     continue
                 if entry is not None:
@@ -145,13 +145,13 @@ class _Looking:
         record = decode(value)
         if not isinstance(record, Checkpoint) or not record.state:
             return None  # of an earlier release, or too large
-        frozen = record.state[0]
-        made = frozen.next_offset - 1
-        if not self._begin <= frozen.start_offset < made < offset:
-            raise _PassedOver(f"it says that its version stands at offset {made}, its run at {frozen.start_offset}")
-        start = self._anchor(frozen.start_offset, frozen.start_head, RunStart)
-        version = self._anchor(made, frozen.head, Version)
-        if (version.version, version.term) != (record.version, frozen.term):
+        dumped = record.state[0]
+        made = dumped.next_offset - 1
+        if not self._begin <= dumped.start_offset < made < offset:
+            raise _PassedOver(f"it says that its version stands at offset {made}, its run at {dumped.start_offset}")
+        start = self._anchor(dumped.start_offset, dumped.start_head, RunStart)
+        version = self._anchor(made, dumped.head, Version)
+        if (version.version, version.term) != (record.version, dumped.term):
             raise _PassedOver(f"version {version.version} of term {version.term} stands at offset {made}")
         entry = Entry(offset, record, start, tuple(self._read(made + 1, offset + 1)))
         if entry.state().checkpoint != record:

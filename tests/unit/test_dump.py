@@ -7,7 +7,7 @@ import pytest
 from driftline.broker.topics import Stream
 from driftline.consumers.coordinator import checkpoint as decision_checkpoint
 from driftline.errors import IntegrityError
-from driftline.ledger.restore import NotThawed, thaw
+from driftline.ledger.restore import NotRestorable, restore
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Checkpoint, FrozenState, RunStart
@@ -54,11 +54,11 @@ def test_from_a_checkpoint_the_same_is_folded(run: StillRun) -> None:
     whole = fold(values)
     whole.forget_before(8)
     _, checkpoint = last(values)
-    thawed = fold(values, thaw(checkpoint, start(values)))
-    thawed.forget_before(8)
-    assert state_difference(whole, thawed) == ""
-    assert thawed.totals.contributions == {"ada": 9, "bob": 9}
-    assert thawed.used_at
+    restored = fold(values, restore(checkpoint, start(values)))
+    restored.forget_before(8)
+    assert state_difference(whole, restored) == ""
+    assert restored.totals.contributions == {"ada": 9, "bob": 9}
+    assert restored.used_at
 
 
 def _lies(state: FrozenState) -> dict[str, FrozenState]:
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_an_earlier_release_counts(run: StillRun) -> None:
 
 
 @pytest.mark.parametrize("lie", ["groups", "leases", "heads"])
-def test_what_no_fold_comes_to_is_not_thawed(run: StillRun, lie: str) -> None:
+def test_what_no_fold_comes_to_is_not_restored(run: StillRun, lie: str) -> None:
     values = ledger(run)
     _, checkpoint = last(values)
     state = checkpoint.state[0]
@@ -101,8 +101,8 @@ def test_what_no_fold_comes_to_is_not_thawed(run: StillRun, lie: str) -> None:
         "leases": replace(state, leases=tuple(replace(one, kind=1) for one in state.leases)),
         "heads": replace(state, heads=state.heads[1:]),
     }
-    with pytest.raises(NotThawed, match="the state of version 8 cannot be"):
-        thaw(replace(checkpoint, state=(broken[lie],)), start(values))
+    with pytest.raises(NotRestorable, match="the state of version 8 cannot be"):
+        restore(replace(checkpoint, state=(broken[lie],)), start(values))
 
 
 def test_a_state_that_does_not_fit_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
