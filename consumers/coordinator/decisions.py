@@ -11,7 +11,7 @@ from driftline.consumers.coordinator.end import evaluation, failure, goal
 from driftline.consumers.coordinator.evidence import Evidence
 from driftline.consumers.coordinator.start import run_start
 from driftline.ledger import policy, weights
-from driftline.ledger.rejection_reasons import BURNS, reason_word
+from driftline.ledger.rejection_reasons import DISCARDED, reason_word
 from driftline.ledger.run_state import Group, RunState
 from driftline.rules import RULES, with_defaults
 from driftline.schemas.records import (
@@ -124,16 +124,16 @@ def _rejection(state: RunState, evidence: Evidence, _ticks: int) -> Rejection | 
                 group=group,
                 clock=clock,
                 reason=reason,
-                burned=_burned(state, evidence, group, clock, reason),
+                burned=_discarded(state, evidence, group, clock, reason),
             )
         evidence.is_sound(group)
     return None
 
 
-def _burned(state: RunState, evidence: Evidence, group: GroupId, clock: int, reason: str) -> Samples:
+def _discarded(state: RunState, evidence: Evidence, group: GroupId, clock: int, reason: str) -> Samples:
     """Return the samples of a rejected clock that would spoil another gradient, too; others stay with the group."""
     offer = evidence.offers.get((group, clock))
-    if offer is None or reason_word(reason) not in BURNS or state.leases.problem(group, offer.samples):
+    if offer is None or reason_word(reason) not in DISCARDED or state.leases.problem(group, offer.samples):
         return ()
     return offer.samples
 

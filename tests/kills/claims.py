@@ -33,7 +33,7 @@ class Told:
     Attributes:
         settled: (group, clock) → how often it was used, skipped or rejected.
         used: (group, clock) → root, of contributions that a version uses.
-        places: (epoch, place) → how often a version used it, or a record burned it.
+        places: (epoch, place) → how often a version used it, or a record discarded it.
         removed: groups that were.
         joins: groups that there were.
         states: version → digest of its state, moments included.

@@ -222,7 +222,7 @@ def test_a_timed_clock_makes_as_many_local_steps_as_fit_but_no_more_than_asked_f
 
 
 def test_a_timed_clock_with_a_batch_that_is_not_finite_is_skipped_with_what_it_has_read() -> None:
-    """It is burned: read again it would be no better."""
+    """It is discarded: read again it would be no better."""
     computing, _ = boxed(9.0, scale=float("inf"))
     found = compute(computing, batch=7)
     assert isinstance(found, Skipped)

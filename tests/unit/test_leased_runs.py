@@ -109,5 +109,5 @@ def test_each_sample_is_used_once_an_epoch_in_every_mode(bounds: Consistency) ->
     """Beside a slow worker, and proven by the log."""
     ran = Ran(bounds, servers=2, pauses={"bob": 0.03})
     assert places(ran.used) == {(epoch, place): 1 for epoch in range(EPOCHS) for place in range(SAMPLES)}
-    assert (ran.state.leases.consumed, ran.state.leases.burned) == (EPOCHS * SAMPLES, 0)
+    assert (ran.state.leases.consumed, ran.state.leases.discarded) == (EPOCHS * SAMPLES, 0)
     assert ran.log.verify().is_proven

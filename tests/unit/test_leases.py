@@ -62,9 +62,9 @@ def test_everybody_gets_two_blocks_in_the_order_of_names() -> None:
         (B, places(16, 32)),
         (C, places(32, 48)),
     ]
-    one.use(A, (places(0, 8),), burned=False)
+    one.use(A, (places(0, 8),), discarded=False)
     assert one.due() == ()
-    one.use(A, (places(8, 9),), burned=False)
+    one.use(A, (places(8, 9),), discarded=False)
     assert lease(one) == (Grant(group=A, samples=places(48, 57)),)
 
 
@@ -80,7 +80,7 @@ def test_timed_clocks_get_twice_what_the_last_one_has_read() -> None:
     one = Leases(config(LocalWork(clock_s=1.0), block=20))
     one.enter(A, "ada")
     assert lease(one) == (Grant(group=A, samples=places(0, 40)),)
-    one.use(A, (places(0, 24),), burned=False)
+    one.use(A, (places(0, 24),), discarded=False)
     assert count(grant.samples for grant in lease(one)) == 2 * 2 * 24 + 20 - 16
 
 
@@ -96,9 +96,9 @@ def test_a_new_epoch_begins_when_nothing_is_left_of_those_before() -> None:
 def test_what_a_removed_worker_holds_is_leased_again_oldest_epoch_first() -> None:
     one = leases(A, B, samples=20)
     lease(one)
-    one.use(A, (places(0, 4),), burned=False)
+    one.use(A, (places(0, 4),), discarded=False)
     one.leave(A)
-    one.use(B, (places(16, 20), places(0, 12, epoch=1)), burned=False)
+    one.use(B, (places(16, 20), places(0, 12, epoch=1)), discarded=False)
     assert [grant.samples for grant in lease(one)] == [places(4, 16), places(12, 16, epoch=1)]
 
 
@@ -108,14 +108,14 @@ def test_too_few_for_all_are_dealt_batch_by_batch() -> None:
     assert [(grant.group, count([grant.samples])) for grant in lease(one)] == [(A, 8), (B, 8), (C, 6)]
 
 
-def test_an_epoch_is_over_when_everything_is_consumed_or_burned() -> None:
+def test_an_epoch_is_over_when_everything_is_consumed_or_discarded() -> None:
     one = leases(A, samples=16, epochs=1)
     lease(one)
-    one.use(A, (places(0, 10),), burned=False)
-    one.use(A, (places(10, 12),), burned=True)
+    one.use(A, (places(0, 10),), discarded=False)
+    one.use(A, (places(10, 12),), discarded=True)
     assert (one.epoch, one.used(0), one.is_done) == (0, (10, 2), False)
-    one.use(A, (places(12, 16),), burned=False)
-    assert (one.epoch, one.consumed, one.burned, one.is_done) == (1, 14, 2, True)
+    one.use(A, (places(12, 16),), discarded=False)
+    assert (one.epoch, one.consumed, one.discarded, one.is_done) == (1, 14, 2, True)
     assert one.due() == ()
 
 
@@ -123,10 +123,10 @@ def test_whoever_is_far_ahead_of_the_slowest_waits() -> None:
     one = leases(A, B, samples=1, block=4)
     lease(one)
     while held := one.held(B):
-        one.use(B, held, burned=False)
+        one.use(B, held, discarded=False)
         lease(one)
     assert one.next_epoch == MOST_OPEN
-    one.use(A, one.held(A), burned=False)
+    one.use(A, one.held(A), discarded=False)
     assert lease(one)
 
 
@@ -157,7 +157,7 @@ def test_without_data_nothing_is_leased() -> None:
     one = Leases(replace(config(), data=DataConfig()))
     one.enter(A, "ada")
     assert (one.is_on, one.due(), one.held(A), one.is_done) == (False, (), (), False)
-    one.use(A, (), burned=False)
+    one.use(A, (), discarded=False)
     one.leave(A)
 
 
@@ -178,7 +178,7 @@ def test_whatever_workers_do_each_sample_is_used_once_an_epoch(
         group = rng.choice(list(names))
         read = some(one.held(group), rng)
         assert not one.problem(group, read)
-        one.use(group, read, burned=rng.random() < 0.1)
+        one.use(group, read, discarded=rng.random() < 0.1)
         used += [(part.epoch, place) for part in read for place in range(part.start, part.stop)]
         if rng.random() < 0.3:
             one.leave(group)
@@ -187,7 +187,7 @@ def test_whatever_workers_do_each_sample_is_used_once_an_epoch(
         one = Leases.restored(plan, rows, names)
         assert one.dump() == rows
     assert sorted(used) == [(epoch, place) for epoch in range(epochs) for place in range(samples)]
-    assert one.consumed + one.burned == epochs * samples
+    assert one.consumed + one.discarded == epochs * samples
 
 
 def some(held: Samples, rng: random.Random) -> Samples:

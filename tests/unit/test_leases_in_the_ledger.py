@@ -43,7 +43,7 @@ def lease(ledger: Ledger, *grants: tuple[GroupId, SampleRange]) -> Ledger:
 
 @pytest.fixture
 def ledger() -> Ledger:
-    """Two workers with five samples each; one has used two, the other has burned two."""
+    """Two workers with five samples each; one has used two, the other has discarded two."""
     ledger = Ledger(replace(CONFIG, steps=0, data=DATA)).start()
     lease(ledger, (G1, places(0, 5)), (G2, places(5, 10)))
     return ledger.version(1, read(G1, 1, places(0, 2)), read(G2, 1, places(5, 7), kind="skip"))
@@ -94,17 +94,17 @@ def test_a_record_that_uses_or_leases_what_it_cannot_ends_every_reader(
 
 
 def test_what_a_removed_worker_held_can_be_leased_and_used(ledger: Ledger) -> None:
-    """And then the run is over: each sample was consumed or burned."""
+    """And then the run is over: each sample was consumed or discarded."""
     ledger.add(Membership, joins=(), removals=REMOVAL, raised=0)
     assert fold(ledger).leases.due() == (Grant(group=G1, samples=places(7, 10)),)
     lease(ledger, (G1, places(7, 10)))
     ledger.version(2, read(G1, 2, places(2, 5), places(7, 10)))
     state = fold(ledger)
     assert (state.leases.is_done, state.is_finished, state.leases.due()) == (True, True, ())
-    assert (state.leases.consumed, state.leases.burned) == (8, 2)
+    assert (state.leases.consumed, state.leases.discarded) == (8, 2)
 
 
-def test_a_rejected_contribution_leaves_its_samples_with_its_worker_unless_they_are_burned(ledger: Ledger) -> None:
+def test_a_rejected_contribution_leaves_its_samples_with_its_worker_unless_they_are_discarded(ledger: Ledger) -> None:
     ledger.add(Rejection, group=G1, clock=2, reason="stale by 3 versions, at most 2 are allowed")
     assert fold(ledger).leases.held(G1) == (places(2, 5),)
     ledger.add(Rejection, group=G1, clock=3, reason="not finite", burned=(places(2, 3),))
@@ -177,5 +177,5 @@ def test_a_worker_without_samples_waits_for_those_that_hold_some() -> None:
 
 def test_a_run_that_leases_nothing_says_nothing_of_epochs() -> None:
     seen = build_status("told", fold(Ledger().start()), RecentEvents(UUID))
-    assert (seen.epoch, seen.epochs, seen.consumed, seen.burned) == (None, None, None, None)
+    assert (seen.epoch, seen.epochs, seen.consumed, seen.discarded) == (None, None, None, None)
     assert not any("epoch" in line for line in status_lines(seen))

@@ -114,20 +114,20 @@ def test_sampler(home: House, mode: str, loaders: int) -> None:
     state = home.ledger()
     assert used(state) == {one.name: one.steps for one in scripts}
     assert times_used(state) == dict.fromkeys(range(SAMPLES), 2)
-    assert (state.leases.epoch, state.leases.consumed, state.leases.burned) == (2, 2 * SAMPLES, 0)
+    assert (state.leases.epoch, state.leases.consumed, state.leases.discarded) == (2, 2 * SAMPLES, 0)
     assert state.ended is not None
     assert not state.ended.failure
 
 
 @pytest.mark.parametrize("loaders", [0, 2])
 def test_sampler_drop_last(home: House, loaders: int) -> None:
-    """What the loader drops is not used; it is burned when nothing else is left of its epoch."""
+    """What the loader drops is not used; it is discarded when nothing else is left of its epoch."""
     script = Script(home, settings={"epochs": 2}, loader={"num_workers": loaders, "drop_last": True})
     script.run()
     state = home.ledger()
     assert used(state) == {"ada": script.steps}
     assert {len(step) for step in script.steps} == {BATCH}
-    assert (state.leases.consumed, state.leases.burned) == (2 * (SAMPLES - SAMPLES % BATCH), 2 * (SAMPLES % BATCH))
+    assert (state.leases.consumed, state.leases.discarded) == (2 * (SAMPLES - SAMPLES % BATCH), 2 * (SAMPLES % BATCH))
 
 
 def test_sampler_in_batches(home: House) -> None:
@@ -253,7 +253,7 @@ def test_a_worker_that_was_removed_meanwhile_uses_nothing_up_that_it_has_lost(ho
     state = home.ledger()
     assert "left" in state.removed.values()
     assert times_used(state) == dict.fromkeys(range(SAMPLES), 2)
-    assert (state.leases.consumed, state.leases.burned) == (2 * SAMPLES, 0)
+    assert (state.leases.consumed, state.leases.discarded) == (2 * SAMPLES, 0)
 
 
 @pytest.mark.parametrize("loaders", [0, 2])
@@ -286,7 +286,7 @@ def test_a_loop_that_does_not_ask_whether_the_run_has_ended(home: House, caplog:
     assert used(home.ledger()) == {"ada": script.steps}
 
 
-def test_a_step_whose_gradients_are_not_finite_burns_its_samples(home: House) -> None:
+def test_a_step_whose_gradients_are_not_finite_discards_its_samples(home: House) -> None:
     script = Script(home, settings={"epochs": 1})
     model = line()
     with script.open(model) as opt:
@@ -296,7 +296,7 @@ def test_a_step_whose_gradients_are_not_finite_burns_its_samples(home: House) ->
             opt.step()
             opt.zero_grad()
     state = home.ledger()
-    assert (state.leases.consumed, state.leases.burned) == (SAMPLES - BATCH, BATCH)
+    assert (state.leases.consumed, state.leases.discarded) == (SAMPLES - BATCH, BATCH)
 
 
 def test_a_loader_that_draws_too_far_ahead_is_told(home: House) -> None:

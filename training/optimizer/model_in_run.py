@@ -149,10 +149,10 @@ class ModelInRun:
         if self.over:
             self._begin_empty_pass()
             return
-        burned = self._known_drawing().begin()
-        if burned and still_leased(burned, self._member.samples()):
-            log.warning("%d samples are burned: %s", count(burned), DROPPED)
-            self._spend_without(DROPPED, burned)
+        discarded = self._known_drawing().begin()
+        if discarded and still_leased(discarded, self._member.samples()):
+            log.warning("%d samples are discarded: %s", count(discarded), DROPPED)
+            self._spend_without(DROPPED, discarded)
 
     def _begin_empty_pass(self) -> None:
         """Let a loop that does not ask `done` come to its end, but not go on for ever."""
@@ -203,12 +203,12 @@ class ModelInRun:
         self._drawing.take()
         return True
 
-    def _spend_without(self, reason: str, burned: Samples) -> None:
+    def _spend_without(self, reason: str, discarded: Samples) -> None:
         """Spend a clock without a gradient, so that the others can go on, and load what they make."""
         if not self.is_open:
             self.advance()
         if self._base is not None:
-            self._member.skip(self._base, self.steps, reason, burned)
+            self._member.skip(self._base, self.steps, reason, discarded)
             self._base = None
             self.advance()
 

@@ -52,7 +52,8 @@ EXIT_SETTLE_S = 1.0
 
 LEFT_OVER = (
     "gradients of an earlier iteration over the Sampler went into this step, too, and their samples count as not used: "
-    "they are read again, or burned; make a step of what is left at the end of an iteration, or call zero_grad() there"
+    "they are read again, or discarded; make a step of what is left at the end of an iteration, or call zero_grad() "
+    "there"
 )
 
 

@@ -31,7 +31,7 @@ NO_DATA = "no samples are left"
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """No gradient this time, and why; ``samples`` were read for it and are burned."""
+    """No gradient this time, and why; ``samples`` were read for it and are discarded."""
 
     reason: str
     samples: Samples

@@ -64,9 +64,9 @@ class Drawing:
     # -- drawing -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> Samples:
-        """Begin a pass; return what is to be burned first: what a whole pass has drawn without a single step."""
+        """Begin a pass; return what is to be discarded first: what a whole pass has drawn without a single step."""
         left = _ranges(self._drawn)
-        burned = left if self._was_whole and not self._steps else ()
+        discarded = left if self._was_whole and not self._steps else ()
         if self._was_whole and self._steps and len(self._drawn) >= self.a_step:
             log.warning(
                 "%d samples of the last pass went into no step and are read again; if a step is made of more than %d "
@@ -78,7 +78,7 @@ class Drawing:
         self._drawn.clear()
         self._ahead.clear()
         self.epoch, self._steps, self._was_whole = None, 0, False
-        return burned
+        return discarded
 
     def draw(self) -> Place | None:
         """Draw the next sample that was found; None if more have to be looked for."""

@@ -187,7 +187,7 @@ class Participation:
         return self._spend(lambda: self._session.contribute(model, gradient))
 
     def skip(self, model: Model, cursor: int, reason: str, samples: Samples = ()) -> bool:
-        """Spend a clock without a gradient, and burn what it has read; False as for `contribute`."""
+        """Spend a clock without a gradient, and discard what it has read; False as for `contribute`."""
         return self._spend(lambda: self._session.skip(model, cursor, reason, samples))
 
     def _spend(self, effects: Callable[[], Iterable[Effect]]) -> bool:

@@ -1,16 +1,16 @@
-"""Who may read which samples: a fold of the ledger, and the rule by which more are leased.
+"""Which samples each group may read: a fold of the ledger, and the rule that grants more.
 
-Each epoch is a pool of places in its shuffled order. A `Lease` moves places from the pool to a group; the `Version`
-that settles a clock consumes those that the clock has read, or burns them if they went into no gradient; a `Rejection`
-leaves them with the group, or burns them; the removal of a group puts what it still holds back into the pool. An epoch
-is over when all of its samples are consumed or burned.
+Each epoch is a pool of positions in its shuffled order. A `Lease` moves positions from the pool to a group. The
+`Version` that settles a clock consumes what the clock has read; if no gradient came of it, the samples are discarded.
+A `Rejection` leaves them with the group, or discards them. The removal of a group returns to the pool what it still
+holds. An epoch is over when all of its samples are consumed or discarded.
 
-The rule depends on the ledger alone, never on what was heard or when, so that the same run leases the same:
+The rule depends on the ledger alone, never on events or time, so the same run always leases the same samples:
 
-    WHO    holds fewer samples than a block, or than its next K clocks may read
-    HOW    as many as are missing to that and a block more, in the order of worker names; where there are too few for
-    MANY   all, a batch each in turn
-    WHICH  the first free places of the oldest epoch; a new epoch begins when those before it have none left
+    WHO    a group that holds fewer samples than a block, or than its next K clocks may read
+    HOW    as many as it lacks, and a block more, in the order of worker names; if too few are left for all, one batch
+    MANY   to each group in turn
+    WHICH  the first free positions of the oldest epoch; a new epoch begins when those before it have none left
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class _Epoch:
 
     free: Places
     consumed: int = 0
-    burned: int = 0
+    discarded: int = 0
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Leases:
     Attributes:
         next_epoch: the first that has not begun; those before it are under way or over.
         consumed: samples that went into a gradient that counts, over all epochs.
-        burned: samples that went into none and are used up.
+        discarded: samples that went into none and are used up.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -70,7 +70,7 @@ class Leases:
         self._clocks = config.max_unsettled
         self.next_epoch = 0
         self.consumed = 0
-        self.burned = 0
+        self.discarded = 0
         self._epochs: dict[int, _Epoch] = {}
         self._holders: dict[GroupId, _Holder] = {}
         self._due: tuple[Grant, ...] | None = None
@@ -93,9 +93,9 @@ class Leases:
         return min(self._epochs, default=self.next_epoch)
 
     def used(self, epoch: int) -> tuple[int, int]:
-        """Return how many samples of an epoch are consumed and burned; it is under way, or has not begun."""
+        """Return how many samples of an epoch are consumed and discarded; it is under way, or has not begun."""
         one = self._epochs.get(epoch)
-        return (0, 0) if one is None else (one.consumed, one.burned)
+        return (0, 0) if one is None else (one.consumed, one.discarded)
 
     def is_free(self, epoch: int) -> bool:
         """Whether samples of an epoch are leased to nobody yet."""
@@ -164,7 +164,7 @@ class Leases:
         self._epochs[one.epoch].free.take(one.start, one.stop)
         self._holders[grant.group].held.setdefault(one.epoch, Places()).put(one.start, one.stop)
 
-    def use(self, group: GroupId, samples: Samples, *, burned: bool) -> None:
+    def use(self, group: GroupId, samples: Samples, *, discarded: bool) -> None:
         """A clock of a group is settled, and these are used up."""
         self._due = None
         holder = self._holders[group]
@@ -173,17 +173,17 @@ class Leases:
             holder.held[one.epoch].take(one.start, one.stop)
             if not holder.held[one.epoch]:
                 del holder.held[one.epoch]
-            self._use_up(one, burned=burned)
+            self._use_up(one, discarded=discarded)
 
-    def _use_up(self, one: SampleRange, *, burned: bool) -> None:
+    def _use_up(self, one: SampleRange, *, discarded: bool) -> None:
         epoch = self._epochs[one.epoch]
-        if burned:
-            epoch.burned += one.count
-            self.burned += one.count
+        if discarded:
+            epoch.discarded += one.count
+            self.discarded += one.count
         else:
             epoch.consumed += one.count
             self.consumed += one.count
-        if epoch.consumed + epoch.burned == self._data.samples:
+        if epoch.consumed + epoch.discarded == self._data.samples:
             del self._epochs[one.epoch]
 
     # -- the rule ----------------------------------------------------------------------------------------------------
@@ -236,12 +236,12 @@ class Leases:
         """Return everything as rows of six numbers, in order: equal leases have equal rows.
 
         Kind 0: free places (epoch, start, stop); 1: places held by a group (its offset, index, epoch, start, stop);
-        2: a group (offset, index, samples of its last clock); 3: an epoch under way (epoch, consumed, burned);
-        4: totals (next epoch, consumed, burned). What a kind does not need is 0.
+        2: a group (offset, index, samples of its last clock); 3: an epoch under way (epoch, consumed, discarded);
+        4: totals (next epoch, consumed, discarded). What a kind does not need is 0.
         """
-        rows: list[Row] = [(_TOTAL, self.next_epoch, self.consumed, self.burned, 0, 0)]
+        rows: list[Row] = [(_TOTAL, self.next_epoch, self.consumed, self.discarded, 0, 0)]
         for epoch, one in self._epochs.items():
-            rows.append((_OPEN, epoch, one.consumed, one.burned, 0, 0))
+            rows.append((_OPEN, epoch, one.consumed, one.discarded, 0, 0))
             rows += [(_POOL, epoch, start, stop, 0, 0) for start, stop in one.free]
         for group, holder in self._holders.items():
             rows.append((_GROUP, group.offset, group.index, holder.read, 0, 0))
@@ -259,7 +259,7 @@ class Leases:
     def _put(self, kind: int, numbers: list[int], workers: Mapping[GroupId, str]) -> None:
         first, second, third, fourth, fifth = numbers
         if kind == _TOTAL:
-            self.next_epoch, self.consumed, self.burned = first, second, third
+            self.next_epoch, self.consumed, self.discarded = first, second, third
         elif kind == _OPEN:
             self._epochs[first] = _Epoch(Places(), second, third)
         elif kind == _POOL:

@@ -13,7 +13,7 @@ REASONS: Final = {
 }
 """How the sentence begins → the word."""
 
-BURNS: Final = frozenset({"not_finite", "weight"})
+DISCARDED: Final = frozenset({"not_finite", "weight"})
 """Words of reasons that the samples themselves gave, as far as anybody knows: they are not read again."""
 
 OTHER: Final = "other"

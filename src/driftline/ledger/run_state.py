@@ -223,7 +223,7 @@ class RunState:
         for use in record.uses:
             self._settle(offset, use.group, use.clock)
             self.used_at[use.group, use.clock] = record.version
-            self._use_up(offset, record, use.group, use.samples, burned=use.kind != "delta")
+            self._use_up(offset, record, use.group, use.samples, discarded=use.kind != "delta")
         self.version = record.version
         self.versions[record.version] = record
         self.heads[record.version] = self.chain.head
@@ -297,15 +297,15 @@ class RunState:
 
     def _rejection(self, offset: int, record: Rejection) -> None:
         self._settle(offset, record.group, record.clock)
-        self._use_up(offset, record, record.group, record.burned, burned=True)
+        self._use_up(offset, record, record.group, record.burned, discarded=True)
         self.totals.rejections[self.groups[record.group].worker] += 1
         self.totals.rejection_reasons[reason_word(record.reason)] += 1
 
     def _use_up(
-        self, offset: int, record: Version | Rejection, group: GroupId, samples: Samples, *, burned: bool
+        self, offset: int, record: Version | Rejection, group: GroupId, samples: Samples, *, discarded: bool
     ) -> None:
         _refuse(offset, record, samples_problem(samples) or self.leases.problem(group, samples))
-        self.leases.use(group, samples, burned=burned)
+        self.leases.use(group, samples, discarded=discarded)
 
     def _states(self, states: Iterable[StateDigest]) -> None:
         for state in states:

@@ -28,8 +28,8 @@ class ReturnsTwice(Leases):
         super().__init__(config)
         self._last: dict[GroupId, Samples] = {}
 
-    def use(self, group: GroupId, samples: Samples, *, burned: bool) -> None:
-        super().use(group, samples, burned=burned)
+    def use(self, group: GroupId, samples: Samples, *, discarded: bool) -> None:
+        super().use(group, samples, discarded=discarded)
         self._last[group] = samples
 
     def leave(self, group: GroupId) -> None:

@@ -18,7 +18,7 @@ from driftline.schemas.records import (
     Version,
 )
 from driftline.schemas.run.config import RunConfig
-from tests.simulation.promises.reference_samples import BURNED, CONSUMED, ReferenceSamples, Violation, require
+from tests.simulation.promises.reference_samples import CONSUMED, DISCARDED, ReferenceSamples, Violation, require
 
 __all__ = ["Member", "Moment", "ReferenceLedger", "Violation", "require"]
 
@@ -140,7 +140,7 @@ class ReferenceLedger:
                 )
             case Rejection():
                 self._settle(record.group, record.clock, -1)
-                self.samples.use(record.group, record.burned, BURNED)
+                self.samples.use(record.group, record.burned, DISCARDED)
                 self.rejections.append(record)
             case Checkpoint() | RunEnd():
                 self._conclude(record)
@@ -179,7 +179,7 @@ class ReferenceLedger:
         for use in record.uses:
             require(use.staleness == self.now.version - use.base_version, f"staleness of {use.group}/{use.clock}")
             self._settle(use.group, use.clock, record.version)
-            self.samples.use(use.group, use.samples, CONSUMED if use.kind == "delta" else BURNED)
+            self.samples.use(use.group, use.samples, CONSUMED if use.kind == "delta" else DISCARDED)
         order = [(self.members[use.group].worker, use.clock) for use in record.uses]
         require(order == sorted(order), f"version {record.version} sums in another order than worker name, clock")
         self.version_heads.append(head)

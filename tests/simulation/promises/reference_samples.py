@@ -20,12 +20,12 @@ def require(condition: bool, promise: str) -> None:  # noqa: FBT001 - reads like
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A sample that will not be read again in its epoch, because it was consumed or because it was burned."""
+    """A sample that will not be read again in its epoch, because it was consumed or because it was discarded."""
 
     word: str
 
 
-CONSUMED, BURNED = Used("consumed"), Used("burned")
+CONSUMED, DISCARDED = Used("consumed"), Used("discarded")
 
 
 class ReferenceSamples:
@@ -54,7 +54,7 @@ class ReferenceSamples:
         require(not self._data.epochs or len(self.epochs) <= self._data.epochs, "more epochs begin than there are")
 
     def use(self, group: GroupId, samples: Samples, how: Used) -> None:
-        """A ledger record consumes or burns samples that a group may read."""
+        """A ledger record consumes or discards samples that a group may read."""
         for epoch, place in _places(samples):
             holder = self.epochs[epoch][place] if epoch < len(self.epochs) else None
             require(holder == group, f"sample {place} of epoch {epoch} is {how.word} by {group}, and {holder} has it")

@@ -48,7 +48,7 @@ class DealtData:
             self._leases.grant(grant)
         read = {name: take_clock(self._config, self._leases.held(group)) for name, group in self._groups.items()}
         for name, samples in read.items():
-            self._leases.use(self._groups[name], samples, burned=False)
+            self._leases.use(self._groups[name], samples, discarded=False)
         return read
 
 

@@ -97,8 +97,8 @@ class Tally:
             f"{self.rejections:,} rejections"
         )
         yield (
-            f"{self.restored:,} states of checkpoints folded on, and compared with the whole ledger's; {self.entered:,} "
-            f"processes began at one"
+            f"{self.restored:,} states of checkpoints folded on, and compared with the whole ledger's; "
+            f"{self.entered:,} processes began at one"
         )
 
 

@@ -175,14 +175,8 @@ def _data(state: RunState) -> dict[str, int | None]:
     if not state.has_begun or not state.leases.is_on:
         return dict.fromkeys(("epoch", "epochs", "consumed", "discarded", "burned"))
     leases, epochs = state.leases, state.config.data.epochs or None
-    discarded = leases.burned
-    return {
-        "epoch": leases.epoch,
-        "epochs": epochs,
-        "consumed": leases.consumed,
-        "discarded": discarded,
-        "burned": discarded,
-    }
+    used = {"consumed": leases.consumed, "discarded": leases.discarded, "burned": leases.discarded}
+    return {"epoch": leases.epoch, "epochs": epochs, **used}
 
 
 def wire_bytes(state: RunState) -> int:
