@@ -6,7 +6,7 @@ form in the log, and the check of its values, are in `driftline.schemas.run.conf
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Interval, Len
 
@@ -14,14 +14,12 @@ from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
 from driftline.schemas.run.local_work import LocalWork
 from driftline.schemas.run.schedule import Schedule
-from driftline.schemas.run.setting import MAX_WHOLE, Setting, Strict, one_of
+from driftline.schemas.run.setting import Setting, Strict, Whole, one_of
 
-SIZE, _SAFETY = "Size and length", "Recovery"
+RECOVERY = "Recovery"
 
 Workers = Annotated[
-    int,
-    Interval(ge=1, le=10_000),
-    Setting(help="Wait for N workers before version 1.", panel=SIZE, metavar="N", zero="zero workers compute nothing"),
+    int, Interval(ge=1, le=10_000), Setting("Wait for N workers before version 1.", zero="zero workers compute nothing")
 ]
 
 
@@ -37,53 +35,46 @@ class RuleConfig(Strict):
 class SharedSettings(Strict):
     """What a person chooses of a run and the run keeps as it is: part of `RunConfig` and of `RunSettings`."""
 
+    panel: ClassVar[str] = "Size and length"
+
     consistency: Consistency = field(default_factory=Consistency)
     schedule: Schedule = field(default_factory=Schedule)
     local: LocalWork = field(default_factory=LocalWork)
     workers: Workers = 3
     seed: Annotated[
-        int,
-        Interval(ge=0, le=2**63 - 1),
-        Setting(help="Seed model, data order and everything else that is random.", panel=SIZE, metavar="S"),
+        int, Interval(ge=0, le=2**63 - 1), Setting("Seed model, data order and everything else that is random.")
     ] = 0
     partitions: Annotated[
         int,
         Interval(ge=1, le=1_000),
         Setting(
-            help="Cut the topics that hold tensors into P partitions; at most P servers have work.",
-            panel=SIZE,
-            metavar="P",
+            "Cut the topics that hold tensors into N partitions; at most N servers have work.",
             zero="zero partitions hold nothing",
         ),
     ] = 4
     snapshot_every: Annotated[
-        int,
-        Interval(ge=0, le=MAX_WHOLE),
+        Whole,
         Setting(
-            help="Snapshot the whole state every V versions, so that servers can go on from there after a failure; 0 "
-            "is never.",
-            panel=_SAFETY,
-            metavar="V",
+            "Snapshot the whole state every N versions, for servers to go on from after a failure; 0 is never.",
+            panel=RECOVERY,
         ),
     ] = 100
     retain: Annotated[
         str,
         one_of("all", "checkpoint"),
         Setting(
-            help="Keep all deltas (every version can be recomputed), or only those since the last checkpoint (the disk "
+            "Keep all deltas (every version can be recomputed), or only those since the last checkpoint (the disk "
             "stays flat).",
-            panel=_SAFETY,
-            metavar="WHAT",
+            panel=RECOVERY,
         ),
     ] = "all"
     gone_after_ticks: Annotated[
         int,
         Interval(ge=2, le=1_000_000),
         Setting(
-            help="Remove a worker that was silent for so many ticks of 0.25 s. `driftline train` removes its own "
-            "workers as soon as their processes end.",
-            panel=_SAFETY,
-            metavar="TICKS",
+            "Remove a worker that was silent for N ticks of 0.25 s. `driftline train` removes its own workers as soon "
+            "as their processes end.",
+            panel=RECOVERY,
             name="gone_after",
         ),
     ] = 12
@@ -112,7 +103,7 @@ class RunConfig(SharedSettings):
     name: str
     data: DataConfig = field(default_factory=DataConfig)
     workers: Workers
-    steps: Annotated[int, Interval(ge=0, le=MAX_WHOLE)]
+    steps: Whole
     rule: RuleConfig
     max_unsettled: Annotated[int, Interval(ge=1, le=1_000)] = 2
     tick_interval_s: Annotated[float, Interval(ge=0.01, le=3600)] = 0.25

@@ -7,7 +7,7 @@ groups (buffered asynchronous, FedBuff: Nguyen et al., AISTATS 2022; plain async
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
@@ -19,21 +19,21 @@ MAX_COUNT = 10_000
 LEAST_FACTOR = 1e-100
 """What polynomial weighting leaves of the stalest contribution: never 0, because shares are divided by their sum."""
 
-_PANEL = "Consistency"
+Count = Annotated[int, Interval(ge=0, le=MAX_COUNT)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency(Strict):
     """The bounds of one run. Staleness and versions are counted, ages are seconds."""
 
+    panel: ClassVar[str] = "Consistency"
+
     mode: Annotated[
         str,
         one_of(*MODES),
         Setting(
-            help="Bound drift: sync (lock-step), ssp (workers up to --staleness versions ahead), buffered (a version "
-            "for every --buffer contributions) or async (a version for each contribution).",
-            panel=_PANEL,
-            metavar="MODE",
+            "Bound drift: sync (lock-step), ssp (workers up to --staleness versions ahead), buffered (a version for "
+            "every --buffer contributions) or async (a version for each contribution).",
             default="sync",
             inferred="inferred from the other bounds, sync without any",
         ),
@@ -42,82 +42,47 @@ class Consistency(Strict):
         int,
         Interval(ge=0, le=MAX_STALENESS),
         Setting(
-            help="Mode ssp: let the fastest worker be up to S versions ahead of the slowest.",
-            panel=_PANEL,
-            metavar="S",
+            "Mode ssp: let the fastest worker be up to N versions ahead of the slowest.",
             inferred="2 in mode ssp, 0 in the others",
             example="2",
         ),
     ] = 0
-    drop_slowest: Annotated[
-        int,
-        Interval(ge=0, le=MAX_COUNT),
-        Setting(help="Modes sync and ssp: do not wait for the B slowest workers.", panel=_PANEL, metavar="B"),
-    ] = 0
+    drop_slowest: Annotated[Count, Setting("Modes sync and ssp: do not wait for the N slowest workers.")] = 0
     buffer: Annotated[
-        int,
-        Interval(ge=0, le=MAX_COUNT),
+        Count,
         Setting(
-            help="Mode buffered: close a version when K contributions wait.",
-            panel=_PANEL,
-            metavar="K",
+            "Mode buffered: close a version when N contributions wait.",
             inferred="1 in mode async, 0 in sync and ssp; buffered needs a number",
             example="4",
         ),
     ] = 0
     ahead: Annotated[
-        int,
-        Interval(ge=0, le=MAX_COUNT),
-        Setting(
-            help="Modes buffered and async: let a worker spend up to N clocks on one version; 0 is no limit.",
-            panel=_PANEL,
-            metavar="N",
-        ),
+        Count, Setting("Modes buffered and async: let a worker spend up to N clocks on one version; 0 is no limit.")
     ] = 0
     weighting: Annotated[
         str,
         one_of("none", "inverse", "polynomial"),
         Setting(
-            help="Weigh a contribution that is t versions stale: none (1), inverse (1/(1+t)) or polynomial "
-            "((1+t)^-exponent).",
-            panel=_PANEL,
-            metavar="HOW",
+            "Weigh a contribution that is t versions stale: none (1), inverse (1/(1+t)), polynomial ((1+t)^-exponent).",
             inferred="inverse in modes buffered and async without --ahead, else none",
             example='"inverse"',
         ),
     ] = "none"
-    exponent: Annotated[
-        float,
-        Interval(ge=0, le=100),
-        Setting(help="Set the exponent of polynomial weighting.", panel=_PANEL, metavar="A"),
-    ] = 0.5
+    exponent: Annotated[float, Interval(ge=0, le=100), Setting("Set the exponent of polynomial weighting.")] = 0.5
     max_staleness: Annotated[
         int,
         Interval(ge=-1, le=MAX_STALENESS),
-        Setting(
-            help="Apply --on-stale to contributions that are more than T versions stale; -1 is no limit.",
-            panel=_PANEL,
-            metavar="T",
-        ),
+        Setting("Apply --on-stale to contributions that are more than N versions stale; -1 is no limit."),
     ] = -1
     on_stale: Annotated[
         str,
         one_of("reject", "damp"),
-        Setting(
-            help="Reject contributions that are too stale, or damp them by --weighting (none counts as inverse there).",
-            panel=_PANEL,
-            metavar="WHAT",
-        ),
+        Setting("Reject contributions that are too stale, or damp them by --weighting (none counts as inverse there)."),
     ] = "reject"
     max_age_s: Annotated[
         float,
         Interval(ge=0, le=1e9),
-        Setting(
-            help="Do not compute on parameters that are older than this while newer ones exist; 0 is no limit.",
-            panel=_PANEL,
-            metavar="SECONDS",
-            name="max_age",
-        ),
+        Setting("Do not compute on parameters older than this while newer ones exist; 0 is no limit.", name="max_age"),
     ] = 0.0
 
     @property

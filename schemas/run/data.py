@@ -6,9 +6,7 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from driftline.schemas.run.setting import MAX_WHOLE, Strict
-
-Samples = Annotated[int, Interval(ge=0, le=MAX_WHOLE)]
+from driftline.schemas.run.setting import Strict, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +20,9 @@ class DataConfig(Strict):
         epochs: the run ends when each sample was used so often; 0 if it ends by its number of versions.
     """
 
-    samples: Samples = 0
-    batch_size: Samples = 0
-    block: Samples = 0
+    samples: Whole = 0
+    batch_size: Whole = 0
+    block: Whole = 0
     epochs: Annotated[int, Interval(ge=0, le=2**31)] = 0
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
@@ -11,8 +11,6 @@ from driftline.schemas.run.setting import Kind, Setting, Strict
 MIN_CLOCK_S = 0.001
 MAX_CLOCK_S = 300.0
 """Half of the time for which a worker waits for others by default: a worker in its time box makes none give up."""
-
-PANEL = "Local work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +22,18 @@ class LocalWork(Strict):
     contributes the mean of their gradients; its weight says how much it did.
     """
 
+    panel: ClassVar[str] = "Local work"
+
     clip_norm: Annotated[
         float,
         Interval(ge=0, le=1e9),
-        Setting(
-            help="Clip each worker's own gradient to this 2-norm, before the mean over workers; 0 does not clip.",
-            panel=PANEL,
-            metavar="NORM",
-        ),
+        Setting("Clip each worker's own gradient to this 2-norm, before the mean over workers; 0 does not clip."),
     ] = 0.0
     steps: Annotated[
         int,
         Interval(ge=1, le=1_000_000),
         Setting(
-            help="Make H steps of the task's optimizer in each worker before it contributes (DiLoCo).",
-            panel=PANEL,
-            metavar="H",
+            "Make N steps of the task's optimizer in each worker before it contributes (DiLoCo).",
             name="local_steps",
             zero="zero local steps compute nothing",
         ),
@@ -48,10 +42,8 @@ class LocalWork(Strict):
         float,
         Interval(ge=0, le=MAX_CLOCK_S),
         Setting(
-            help="Give each clock a time box, for example 2s or 500ms: a worker reads as many batches as fit, and its "
+            "Give each clock a time box, for example 2s or 500ms: a worker reads as many batches as fit, and its "
             "contribution weighs as much as it did; 0 is one batch a clock.",
-            panel=PANEL,
-            metavar="TIME",
             name="clock",
             kind=Kind.DURATION,
             expected=f"a duration from {MIN_CLOCK_S * 1000:g}ms to {MAX_CLOCK_S:g}s, like 2s or 500ms, or 0 for none",

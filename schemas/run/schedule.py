@@ -6,56 +6,36 @@ Never on how many workers there are.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
-from driftline.schemas.run.setting import MAX_WHOLE, Setting, Strict, one_of
-
-_PANEL = "Learning rates"
+from driftline.schemas.run.setting import Setting, Strict, Whole, one_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Strict):
-    """Factor of every parameter group's learning rate, by version."""
+    """Factor of every parameter group's learning rate, by version. Cosine: Loshchilov & Hutter, ICLR 2017."""
 
-    warmup: Annotated[
-        int,
-        Interval(ge=0, le=MAX_WHOLE),
-        Setting(
-            help="Raise learning rates linearly to their full size over V versions.",
-            panel=_PANEL,
-            metavar="V",
-        ),
-    ] = 0
+    panel: ClassVar[str] = "Learning rates"
+
+    warmup: Annotated[Whole, Setting("Raise learning rates linearly to their full size over N versions.")] = 0
     decay: Annotated[
         str,
         one_of("none", "linear", "cosine"),
-        Setting(
-            help="Lower learning rates from the end of the warm-up to the last version: none, linear or cosine (half a "
-            "cosine; Loshchilov & Hutter, 2017).",
-            panel=_PANEL,
-            metavar="HOW",
-        ),
+        Setting("Lower learning rates from the end of the warm-up to the last version: none, linear or cosine."),
     ] = "none"
     final: Annotated[
         float,
         Interval(ge=0, le=1),
-        Setting(
-            help="Set the share of the learning rates that is left at the last version.",
-            panel=_PANEL,
-            metavar="F",
-            name="final_rate",
-        ),
+        Setting("Set the share of the learning rates that is left at the last version.", name="final_rate"),
     ] = 0.0
     set_by: Annotated[
         str,
         one_of("run", "script"),
         Setting(
-            help="Take learning rates from the run (--warmup, --decay and --final-rate), or from each script: a "
-            "version has the weighted mean of its contributions.",
-            panel=_PANEL,
-            metavar="WHO",
+            "Take learning rates from the run (--warmup, --decay and --final-rate), or from each script: a version has "
+            "the weighted mean of its contributions.",
             name="schedule",
         ),
     ] = "run"

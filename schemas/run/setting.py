@@ -13,13 +13,15 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval, Len, Predicate
 
 ENVIRONMENT_PREFIX = "DRIFTLINE_"
 MAX_WHOLE = 2**53
 """Largest number of versions or samples: the largest whole number that every JSON reader takes exactly."""
+
+Whole = Annotated[int, Interval(ge=0, le=MAX_WHOLE)]
 
 
 class Kind(Enum):
@@ -37,20 +39,25 @@ _KINDS: Mapping[object, Kind] = {int: Kind.WHOLE, float: Kind.REAL, str: Kind.TE
 
 
 class Strict:
-    """Base of the settings classes: pydantic takes no other fields, no text for a number, and no NaN or infinity."""
+    """Base of the settings classes: pydantic takes no other fields, no text for a number, and no NaN or infinity.
+
+    Attributes:
+        panel: topic under which ``--help`` and the docs list the settings of a class.
+    """
 
     __slots__ = ()
+    panel: ClassVar[str] = ""
     __pydantic_config__ = {"extra": "forbid", "strict": True, "allow_inf_nan": False}  # noqa: RUF012 - pydantic's name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """What an annotation says of a setting beside its type and range.
 
     Attributes:
         help: what it does, effect first; the default is added where the text is shown.
-        panel: topic under which ``--help`` and the docs list it.
-        metavar: stands for the value in ``--help``.
+        panel: its topic, if that is not the topic of its class.
+        metavar: stands for the value in ``--help``, if it does not follow from type and name.
         name: in a file, if that is not the field's name.
         option: on the command line, if that is not ``--name``; empty for an argument.
         variable: in the environment, if that does not follow from the option.
@@ -64,6 +71,7 @@ class Setting:
     """
 
     help: str
+    _: dataclasses.KW_ONLY
     panel: str = ""
     metavar: str = ""
     name: str = ""
@@ -78,60 +86,42 @@ class Setting:
     script: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """A setting, with all the names that it has.
 
     Attributes:
-        section: table of the file that holds it; empty if no file may hold it.
-        at: attributes that lead from an object of the settings class to the value.
+        section: table of the file that holds it.
+        name: in that table.
+        option: on the command line; empty for an argument.
+        parameter: as a keyword argument in Python.
+        variable: in the environment.
+        panel: topic under which ``--help`` and the docs list it.
+        metavar: what stands for the value in ``--help``.
+        kind: of the value in a file.
         annotation: type and range of the value.
         default: as text; None if there is none, or if it follows from other settings.
+        at: attributes that lead from an object of the settings class to the value.
         setting: as declared.
     """
 
     section: str
-    at: tuple[str, ...]
+    name: str
+    option: str
+    parameter: str
+    variable: str
+    panel: str
+    metavar: str
+    kind: Kind
     annotation: Any
     default: str | None
+    at: tuple[str, ...]
     setting: Setting
-
-    @property
-    def name(self) -> str:
-        """Name in its section."""
-        return self.setting.name or self.at[-1]
 
     @property
     def path(self) -> str:
         """Section and name."""
-        return f"{self.section}.{self.name}" if self.section else self.name
-
-    @property
-    def option(self) -> str:
-        """Option on the command line; empty for an argument."""
-        return f"--{self.name.replace('_', '-')}" if self.setting.option is None else self.setting.option
-
-    @property
-    def parameter(self) -> str:
-        """Name as a keyword argument in Python."""
-        return self.option.removeprefix("--").replace("-", "_") or self.section
-
-    @property
-    def variable(self) -> str:
-        """Name in the environment."""
-        return self.setting.variable or f"{ENVIRONMENT_PREFIX}{self.parameter.upper()}"
-
-    @property
-    def kind(self) -> Kind:
-        """What the value is in a file."""
-        if self.setting.kind is not None:
-            return self.setting.kind
-        return _KINDS.get(plain_type(self.annotation), Kind.TEXT)
-
-    @property
-    def shown_default(self) -> str:
-        """What help and docs say of the default; empty if there is nothing to say."""
-        return self.setting.inferred or self.default or ""
+        return f"{self.section}.{self.name}"
 
     def of(self, settings: object) -> Any:
         """Return the value that an object of the settings class has."""
@@ -144,13 +134,35 @@ def keys_of(kind: type, section: str = "run", at: tuple[str, ...] = ()) -> Itera
     """Yield the settings of a settings class, and of the classes inside it, in the order of their fields."""
     hints = typing.get_type_hints(kind, include_extras=True)
     for field in dataclasses.fields(kind):
-        annotation = hints[field.name]
+        annotation, place = hints[field.name], (*at, field.name)
         setting = next((one for one in _metadata(annotation) if isinstance(one, Setting)), None)
         if setting is not None:
             default = setting.default if setting.default is not None or setting.inferred else _text(field.default)
-            yield Key(section, (*at, field.name), annotation, default, setting)
+            yield _key(setting, annotation, section, place, default, setting.panel or getattr(kind, "panel", ""))
         elif dataclasses.is_dataclass(annotation):
-            yield from keys_of(typing.cast("type", annotation), section, (*at, field.name))
+            yield from keys_of(typing.cast("type", annotation), section, place)
+
+
+def _key(setting: Setting, annotation: Any, section: str, at: tuple[str, ...], default: str | None, panel: str) -> Key:
+    name = setting.name or at[-1]
+    option = f"--{name.replace('_', '-')}" if setting.option is None else setting.option
+    parameter = option.removeprefix("--").replace("-", "_") or section
+    kind = setting.kind or _KINDS.get(plain_type(annotation), Kind.TEXT)
+    usual = {Kind.WHOLE: "N", Kind.REAL: "SECONDS" if at[-1].endswith("_s") else "X", Kind.DURATION: "TIME"}
+    return Key(
+        section=section,
+        name=name,
+        option=option,
+        parameter=parameter,
+        variable=setting.variable or f"{ENVIRONMENT_PREFIX}{parameter.upper()}",
+        panel=panel,
+        metavar=setting.metavar or usual.get(kind) or name.rpartition("_")[2].upper(),
+        kind=kind,
+        annotation=annotation,
+        default=default,
+        at=at,
+        setting=setting,
+    )
 
 
 def one_of(*words: str) -> Predicate:

@@ -24,12 +24,12 @@ def start(*, home: Path, port: int | None, nodes: int | None, timeout_s: float) 
     click.echo(EmbeddedBroker(home, keep=True, port=port, nodes=nodes, report=say).start(timeout_s))
 
 
-def stop(*, home: Path, timeout_s: float) -> None:
+def stop_broker(*, home: Path, timeout_s: float) -> None:
     """Stop the broker."""
     say("stopped" if EmbeddedBroker(home).stop(timeout_s) else f"no broker of {home} is running")
 
 
-def status(*, home: Path, as_json: bool) -> None:
+def status_broker(*, home: Path, as_json: bool) -> None:
     """Show whether the broker runs, and where."""
     seen = EmbeddedBroker(home).status()
     if as_json:

@@ -34,7 +34,7 @@ def _name(role: str) -> Option:
 
 
 @command(
-    "driftline.cli.train:train",
+    "train",
     [
         TASK_ARGUMENT,
         setting(RUN_NAME),
@@ -63,7 +63,7 @@ def train() -> None:
 
 
 @command(
-    "driftline.cli.train:chaos",
+    "train",
     [
         click.Argument(["faults"]),
         click.Argument(["training"], nargs=-1, type=click.UNPROCESSED, metavar="TASK [OPTIONS OF train]..."),
@@ -82,9 +82,7 @@ def chaos() -> None:
 # -- roles -----------------------------------------------------------------------------------------------------------
 
 
-@command(
-    "driftline.cli.roles:server", [RUN_ARGUMENT, _name("server"), *CONNECTION, *ROLE], "server my-run --name server-1"
-)
+@command("roles", [RUN_ARGUMENT, _name("server"), *CONNECTION, *ROLE], "server my-run --name server-1")
 def server() -> None:
     """Serve RUN: apply what its workers write and publish parameters, until the run ends.
 
@@ -94,7 +92,7 @@ def server() -> None:
 
 
 @command(
-    "driftline.cli.roles:worker",
+    "roles",
     [
         TASK_ARGUMENT,
         setting(RUN_NAME),
@@ -117,7 +115,7 @@ def worker() -> None:
 
 
 @command(
-    "driftline.cli.roles:evaluator",
+    "roles",
     [TASK_ARGUMENT, setting(RUN_NAME), _name("evaluator"), setting(TASK_SETTINGS), *CONNECTION, *ROLE],
     "evaluator digits --run my-run",
 )
@@ -132,7 +130,7 @@ def evaluator() -> None:
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
-@command("driftline.cli.looking:status", [RUN_ARGUMENT, *CONNECTION, JSON], "status my-run --json")
+@command("looking", [RUN_ARGUMENT, *CONNECTION, JSON], "status my-run --json")
 def status() -> None:
     """Show where RUN stands, from its ledger and its newest events.
 
@@ -140,7 +138,7 @@ def status() -> None:
     """
 
 
-@command("driftline.cli.looking:top", [RUN_ARGUMENT, *CONNECTION, JSON], "top my-run")
+@command("looking", [RUN_ARGUMENT, *CONNECTION, JSON], "top my-run")
 def top() -> None:
     """Watch RUN live: workers and what they wait for, servers and what they have applied, the last decisions.
 
@@ -150,7 +148,7 @@ def top() -> None:
 
 
 @command(
-    "driftline.cli.looking:show",
+    "looking",
     [RUN_ARGUMENT, click.Argument(["what"], default="head"), *CONNECTION, JSON],
     "show my-run ledger@-1 --json",
 )
@@ -169,7 +167,7 @@ def show() -> None:
 
 
 @command(
-    "driftline.cli.looking:verify",
+    "looking",
     [
         RUN_ARGUMENT,
         Option(
@@ -194,7 +192,7 @@ def verify() -> None:
 
 
 @command(
-    "driftline.cli.doctor:doctor",
+    "doctor",
     [
         RUN_ARGUMENT,
         Option(
@@ -220,7 +218,7 @@ def doctor() -> None:
 
 
 @command(
-    "driftline.cli.config:config",
+    "config",
     [
         TASK_ARGUMENT,
         flag("--reference", text="Print a file with every setting at its default, commented."),
@@ -250,20 +248,20 @@ def runs() -> None:
     """
 
 
-@command("driftline.cli.runs:list_runs", [*CONNECTION, JSON], "runs list --json", parent=runs, name="list")
+@command("runs", [*CONNECTION, JSON], "runs list --json", parent=runs, name="list")
 def list_runs() -> None:
     """List the runs; the same as `driftline runs`."""
 
 
 @command(
-    "driftline.cli.runs:create",
+    "runs",
     [
         NAMED_RUN,
         Option("--task", panel="Run and task", metavar="TASK", envvar=TASK_NAME.variable, show_envvar=True,
                help=TASK_NAME.setting.help),
         *RUN_SETTINGS,
         *CONNECTION,
-        setting(PATIENCE),
+        setting(PATIENCE)
     ],
     "runs create my-run --task digits --mode ssp --workers 4",
     parent=runs,
@@ -279,7 +277,7 @@ def create() -> None:
 
 
 @command(
-    "driftline.cli.runs:stop",
+    "runs",
     [
         NAMED_RUN,
         Option("--reason", default="driftline runs stop", show_default=True, help="Write this reason into the ledger."),
@@ -298,7 +296,7 @@ def stop() -> None:
 
 
 @command(
-    "driftline.cli.runs:delete",
+    "runs",
     [argument(RUN_NAME, metavar="NAME", required=True, envvar=None), flag("--yes", text="Do not ask."), *CONNECTION],
     "runs delete my-run --yes",
     parent=runs,
@@ -338,7 +336,7 @@ def broker() -> None:
 
 
 @command(
-    "driftline.cli.broker:start",
+    "broker",
     [HOME, *_NODE, _START],
     "broker start",
     parent=broker,
@@ -352,7 +350,7 @@ def start() -> None:
 
 
 @command(
-    "driftline.cli.broker:stop",
+    "broker",
     [HOME, _timeout(30.0, "Kill the broker if it has not ended by itself after so long.")],
     "broker stop",
     parent=broker,
@@ -362,13 +360,13 @@ def stop_broker() -> None:
     """Stop the broker; its data stays."""
 
 
-@command("driftline.cli.broker:status", [HOME, JSON], "broker status --json", parent=broker, name="status")
-def broker_status() -> None:
+@command("broker", [HOME, JSON], "broker status --json", parent=broker, name="status")
+def status_broker() -> None:
     """Show whether the broker runs, and where; of several nodes, each."""
 
 
 @command(
-    "driftline.cli.broker:kill",
+    "broker",
     [click.Argument(["node"], type=int), HOME],
     "broker kill 2",
     parent=broker,
@@ -379,7 +377,7 @@ def kill() -> None:
 
 
 @command(
-    "driftline.cli.broker:run",
+    "broker",
     [HOME, *_NODE, _START],
     "broker run",
     parent=broker,
@@ -390,11 +388,7 @@ def run() -> None:
 
 
 @command(
-    "driftline.cli.broker:prepare",
-    [],
-    "broker prepare",
-    parent=broker,
-    short_help="Fetch Kafka now, so that even a first start is fast.",
+    "broker", [], "broker prepare", parent=broker, short_help="Fetch Kafka now, so that even a first start is fast."
 )
 def prepare() -> None:
     """Fetch Kafka and make its ahead-of-time cache now, so that even a first start is fast."""

@@ -113,12 +113,12 @@ def _typed(context: click.Context) -> dict[str, Any]:
 
 
 def command(
-    path: str, params: Iterable[click.Parameter], example: str, *, parent: click.Group | None = None, **more: Any
+    module: str, params: Iterable[click.Parameter], example: str, *, parent: click.Group | None = None, **more: Any
 ) -> Callable[[Callable[[], None]], Command]:
     """Make a command of a function that has nothing but its name and the text for ``--help``.
 
     Args:
-        path: of the implementation, ``module:name``.
+        module: of this room; it holds the implementation, a function of the same name.
         params: arguments and options.
         example: words that follow ``driftline``.
         parent: the group that it belongs to.
@@ -126,7 +126,11 @@ def command(
     """
 
     def decorate(function: Callable[[], None]) -> Command:
-        made = Command(path, params, example, **({"name": function.__name__, "help": function.__doc__} | more))
+        path, usual = (
+            f"driftline.cli.{module}:{function.__name__}",
+            {"name": function.__name__, "help": function.__doc__},
+        )
+        made = Command(path, params, example, **(usual | more))
         if parent is not None:
             parent.add_command(made)
         return made
@@ -151,8 +155,8 @@ def setting(key: Key) -> Option:
     return Option(
         key.option or f"--{key.parameter}",
         key.parameter,
-        panel=key.setting.panel,
-        metavar=key.setting.metavar,
+        panel=key.panel,
+        metavar=key.metavar,
         envvar=key.variable,
         show_envvar=True,
         show_default=key.setting.inferred or key.default is not None,

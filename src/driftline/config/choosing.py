@@ -71,7 +71,7 @@ class Choice:
 
 def name_of(key: Key, *, in_python: bool) -> str:
     """Return how a setting is called on the command line, or in Python."""
-    return key.parameter if in_python else key.option or key.setting.metavar
+    return key.parameter if in_python else key.option or key.metavar
 
 
 def choose(

@@ -34,7 +34,7 @@ SECTIONS: Mapping[str, tuple[type, str]] = {
 
 _ALL = sorted(
     (key for section, (kind, _) in SECTIONS.items() for key in keys_of(kind, section)),
-    key=lambda key: PANELS.index(key.setting.panel),
+    key=lambda key: PANELS.index(key.panel),
 )
 KEYS: Sequence[Key] = tuple(key for key in _ALL if not key.setting.script)
 SCRIPT: Sequence[Key] = tuple(key for key in _ALL if key.section == "run" and key.name != "name")

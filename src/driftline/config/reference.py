@@ -35,7 +35,7 @@ def _section(section: str, what: str) -> str:
 def _entry(key: Key) -> Iterator[str]:
     yield ""
     yield from _comment(f"{key.setting.help} {_default(key)}".rstrip())
-    yield from _comment(f"{key.option or key.setting.metavar}, {key.variable}")
+    yield from _comment(f"{key.option or key.metavar}, {key.variable}")
     default = key.default or ""
     quoted = default if key.kind in (Kind.WHOLE, Kind.REAL) else f'"{default}"'
     yield f"#{key.name} = {key.setting.example or quoted}"
@@ -53,7 +53,7 @@ def _table(section: str, what: str) -> Iterator[str]:
     yield from ("", f"### `[{section}]`", "", what, "", "| setting | option | variable | default | effect |")
     yield "|---|---|---|---|---|"
     for key in keys_in(section):
-        option = f"`{key.option}`" if key.option else f"`{key.setting.metavar}` (an argument)"
+        option = f"`{key.option}`" if key.option else f"`{key.metavar}` (an argument)"
         default = key.setting.inferred or (f"`{key.default}`" if key.default else "none")
         yield f"| `{key.path}` | {option} | `{key.variable}` | {default} | {key.setting.help} |"
 

@@ -6,10 +6,11 @@ from typing import Annotated
 from annotated_types import Interval
 
 from driftline.errors import UsageError
-from driftline.schemas.run.config import SIZE, SharedSettings
-from driftline.schemas.run.data import Samples
-from driftline.schemas.run.local_work import PANEL as LOCAL_WORK
-from driftline.schemas.run.setting import MAX_WHOLE, Setting
+from driftline.schemas.run.config import SharedSettings
+from driftline.schemas.run.local_work import LocalWork
+from driftline.schemas.run.setting import MAX_WHOLE, Setting, Whole
+
+LOCAL = LocalWork.panel
 
 TASK_SETS_NO_RATES = (
     "'script' is for scripts with a loop of their own; the rates of a task follow from the version: give warmup, decay "
@@ -26,19 +27,12 @@ class RunSettings(SharedSettings):
             all of them.
     """
 
-    run: Annotated[
-        str,
-        Setting(
-            help="Name the run.", panel="Run and task", metavar="NAME", name="name", option="--run", example='"my-run"'
-        ),
-    ]
+    run: Annotated[str, Setting("Name the run.", panel="Run and task", name="name", option="--run", example='"my-run"')]
     steps: Annotated[
         int | None,
         Interval(ge=1, le=MAX_WHOLE),
         Setting(
-            help="End at version V.",
-            panel=SIZE,
-            metavar="V",
+            "End at version N.",
             inferred="200 for a task, none for a script, unless --epochs is given",
             example="200",
             zero="zero steps train nothing",
@@ -48,9 +42,7 @@ class RunSettings(SharedSettings):
         int | None,
         Interval(ge=1, le=1_000_000),
         Setting(
-            help="End after E passes over the data instead.",
-            panel=SIZE,
-            metavar="E",
+            "End after N passes over the data instead.",
             inferred="--steps decides",
             example="5",
             zero="zero passes train nothing",
@@ -59,29 +51,14 @@ class RunSettings(SharedSettings):
     outer_lr: Annotated[
         float,
         Interval(ge=0, le=1e3),
-        Setting(
-            help="With local steps: set the learning rate of the servers' SGD with Nesterov momentum.",
-            panel=LOCAL_WORK,
-            metavar="LR",
-        ),
+        Setting("With local steps: set the learning rate of the servers' SGD with Nesterov momentum.", panel=LOCAL),
     ] = 0.7
     outer_momentum: Annotated[
-        float,
-        Interval(ge=0, le=1),
-        Setting(help="With local steps: set the momentum of that SGD.", panel=LOCAL_WORK, metavar="M"),
+        float, Interval(ge=0, le=1), Setting("With local steps: set the momentum of that SGD.", panel=LOCAL)
     ] = 0.9
-    samples: Annotated[
-        Samples,
-        Setting(
-            help="Lease so many samples by the ledger, which a script reads by a Sampler.", panel=SIZE, script=True
-        ),
-    ] = 0
-    batch_size: Annotated[
-        Samples, Setting(help="Samples of one step of a script, as a rule.", panel=SIZE, script=True)
-    ] = 0
-    block: Annotated[
-        Samples, Setting(help="Lease so many samples at a time; by default eight batches.", panel=SIZE, script=True)
-    ] = 0
+    samples: Annotated[Whole, Setting("Lease N samples, which a script reads by a Sampler.", script=True)] = 0
+    batch_size: Annotated[Whole, Setting("Read N samples in one step of a script, as a rule.", script=True)] = 0
+    block: Annotated[Whole, Setting("Lease N samples at a time; by default eight batches.", script=True)] = 0
     chosen: frozenset[str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
