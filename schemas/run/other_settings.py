@@ -1,4 +1,4 @@
-"""Why nobody joins a run that is not what they say it is: what differs, and the ways out."""
+"""Why a member with other settings cannot join a run: what differs, and the ways out."""
 
 from collections.abc import Iterable
 

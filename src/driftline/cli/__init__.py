@@ -97,7 +97,7 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             extra = EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
             if extra is None:
-                raise  # a module of nobody's: our fault, with its traceback
+                raise  # no extra brings it: our fault, with its traceback
             way_out = f"it comes with: python -m pip install 'driftline[{extra}]'"
             _fail(ctx, UsageError(f"{error.name} is not installed; {way_out}"))
         except KeyboardInterrupt:
@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
             ctx.exit(INTERRUPTED if isinstance(error.__context__, KeyboardInterrupt) else 1)
         except (EOFError, BrokenPipeError):
             if _stdout_is_gone():
-                raise  # whoever read our output has seen enough; click ends quietly
+                raise  # the reader of our output has seen enough; click ends quietly
             # Some other pipe: a fault of ours, which click would end without a word.
             click.echo(traceback.format_exc(), err=True, nl=False)
             ctx.exit(1)
@@ -119,7 +119,7 @@ def _fail(ctx: click.Context, error: DriftlineError) -> NoReturn:
 
 
 def _stdout_is_gone() -> bool:
-    """Whether nobody reads our output any more. Unbuffered, nothing is left to flush, so the pipe itself is asked."""
+    """Whether our output has no reader any more. Unbuffered, nothing is left to flush, so this asks the pipe itself."""
     try:
         sys.stdout.flush()
         pipe = select.poll()

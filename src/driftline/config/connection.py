@@ -2,12 +2,12 @@
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.hints import unsafe
 from driftline.config.choosing import Choice, name_of
@@ -16,16 +16,11 @@ from driftline.config.problems import Problems
 from driftline.config.sections import KafkaSection
 from driftline.errors import BrokerUnreachable, ConfigError, UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from driftline.broker.embedded import EmbeddedBroker
-
 log = logging.getLogger(__name__)
 
 PROPERTIES = key("kafka.properties")
 _ANY_ADDRESS = "127.0.0.1:9"
-"""Stands for the address of a broker that is still to be started, while the other settings are checked."""
+"""Takes the place of the address of a broker that is not started yet, while other settings are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,7 @@ class Connection:
         bootstrap_servers: ``host:port``, several separated by commas, or None.
         properties: passed on to librdkafka; may hold secrets, so this object shows none of it.
         timeout_s: how long Kafka may take to answer at first.
-        nodes: of the broker of ``home``, if it is still to be made; None for as many as it has.
+        nodes: of the broker of a new broker of ``home``; None keeps the number of one that exists.
         group_protocol: how members take part in groups, see ``KafkaSettings``.
     """
 
@@ -84,7 +79,7 @@ class Connection:
         return Reached(broker, bootstrap_servers)
 
     def _nearby(self, asked: str) -> str:
-        """Name the broker of this home, which has a port of its own, to somebody who looks for it elsewhere."""
+        """Return a hint at the broker of this home, which has a port of its own, if another address was asked."""
         own = self._embedded(_quiet).status()
         if not own.running or own.bootstrap_servers == asked:
             return ""
@@ -94,7 +89,7 @@ class Connection:
         )
 
     def check_known(self) -> None:
-        """Return if it is known where a running Kafka should be; asks nobody.
+        """Return if the address of a running Kafka is known, without asking it.
 
         Raises:
             UsageError: no address is given and the broker of this home does not run.
@@ -121,16 +116,12 @@ class Connection:
         Raises:
             UsageError: no address is given and the broker of this home does not run.
         """
-        if self.bootstrap_servers is not None:
-            yield self.reach(self.bootstrap_servers)
-            return
         self.check_known()
-        embedded = self._embedded(_quiet)
-        with _used(embedded):
-            yield self.reach(embedded.bootstrap_servers)
+        with self.started(_quiet) as reached:
+            yield reached
 
     @contextmanager
-    def readable(self, report: "Callable[[str], None]") -> Iterator[Reached]:
+    def readable(self, report: Callable[[str], None]) -> Iterator[Reached]:
         """Use a Kafka that runs, or start the broker of this home for as long as it is read.
 
         Raises:
@@ -151,28 +142,20 @@ class Connection:
             yield reached
 
     @contextmanager
-    def started(self, report: "Callable[[str], None]") -> Iterator[Reached]:
-        """Use a Kafka that runs, or start the broker of this home; it is stopped again if nobody else uses it."""
+    def started(self, report: Callable[[str], None]) -> Iterator[Reached]:
+        """Use a Kafka that runs, or start the broker of this home, and stop it again if no other process uses it."""
         if self.bootstrap_servers is not None:
             yield self.reach(self.bootstrap_servers)
             return
         embedded = self._embedded(report)
-        with _used(embedded):
+        embedded.start()
+        try:
             yield self.reach(embedded.bootstrap_servers)
+        finally:
+            embedded.release()
 
-    def _embedded(self, report: "Callable[[str], None]") -> "EmbeddedBroker":
-        from driftline.broker.embedded import EmbeddedBroker  # noqa: PLC0415 - not needed with a given address
-
+    def _embedded(self, report: Callable[[str], None]) -> EmbeddedBroker:
         return EmbeddedBroker(self.home, nodes=self.nodes, report=report)
-
-
-@contextmanager
-def _used(embedded: "EmbeddedBroker") -> Iterator[None]:
-    embedded.start()
-    try:
-        yield
-    finally:
-        embedded.release()
 
 
 def _quiet(_line: str) -> None:
@@ -180,7 +163,7 @@ def _quiet(_line: str) -> None:
 
 
 def read_connection(section: KafkaSection, choice: Choice, home: Path, problems: Problems) -> Connection:
-    """Return the connection that a section asks for, checked as far as possible without connecting."""
+    """Return the connection that a section asks for, checked as far as that needs no connection."""
     connection = Connection(
         home,
         section.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Names of workers and servers: what is legal, and what they are when nobody chooses."""
+"""Names of workers and servers: what is legal, and what the default is."""
 
 import os
 import socket

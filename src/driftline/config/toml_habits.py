@@ -46,7 +46,7 @@ def _about(name: str, value: str) -> str:
     if value in _NOTHING:
         return f"{name} = {value}: TOML has no such value; leave the line out"
     if value in _BOOLEANS:
-        return f"{name} = {value}: TOML writes {_BOOLEANS[value]}, or {_quoted(value)} if text is meant"
+        return f"{name} = {value}: TOML writes {_BOOLEANS[value]}, or {_quoted(value)} for text"
     if _POINT.fullmatch(value):
         return f"{name} = {value}: a decimal point needs digits on both sides"
     return f"{name} = {value}: text needs quotes; write {name} = {_quoted(value)}"

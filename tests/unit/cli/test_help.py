@@ -2,14 +2,17 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from driftline import cli
 from driftline.cli import main
 from tests.unit.config.test_docs import ALL
 from tests.unit.test_docs import complaint
+from tests.unit.test_docs_words import found
 
 
 @pytest.mark.parametrize("words", ALL)
@@ -23,3 +26,16 @@ def test_help_ends_with_an_example_of_this_command(words: str) -> None:
     assert example[: len(words.split())] == words.split()
     assert complaint(example) is None
     assert isinstance(ALL[words], click.Command)
+
+
+@pytest.mark.parametrize("words", ["", *ALL])
+def test_help_is_in_plain_english(words: str) -> None:
+    """By the rules of the pages."""
+    text = CliRunner().invoke(main, [*words.split(), "--help"]).output
+    assert list(found(" ".join(text.split()))) == []
+
+
+def test_messages_and_docstrings_are_in_plain_english() -> None:
+    """In every message and docstring of the rooms that a person meets first."""
+    pages = [page for room in ("cli", "config") for page in Path(cli.__file__).parents[1].joinpath(room).rglob("*.py")]
+    assert {page.name: words for page in pages if (words := list(found(page.read_text())))} == {}

@@ -15,7 +15,7 @@ from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
 from driftline.cli import main
 from driftline.config.problems import Problems
-from driftline.observe.doctor.administration import ANYBODY, commands, heading, read_principals
+from driftline.observe.doctor.administration import PLACEHOLDERS, commands, heading, read_principals
 from driftline.observe.doctor.examine import clock_ahead_s, why_unreachable
 from driftline.observe.doctor.findings import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
 from driftline.observe.doctor.rights import ROLES, rights_of
@@ -130,7 +130,7 @@ def test_an_advertised_address_is_tried() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert why_unreachable(Address(1, "127.0.0.1", port)) == ""
-    assert "nobody takes connections there (127.0.0.1: " in why_unreachable(Address(1, "127.0.0.1", port))
+    assert "no connection is possible there (127.0.0.1: " in why_unreachable(Address(1, "127.0.0.1", port))
 
 
 def test_the_administrators_commands_name_every_topic_and_right_once() -> None:
@@ -148,7 +148,7 @@ def test_the_administrators_commands_name_every_topic_and_right_once() -> None:
     assert heading(named).endswith("; --principal ROLE=PRINCIPAL says who is READER, OWNER:")
     assert heading(dict.fromkeys(ROLES, "User:ada")) == "An administrator runs, as far as it is not done yet:"
     assert all(shlex.split(line)[2] == "kafka:9093" for line in lines)
-    assert ANYBODY.keys() == set(ROLES)
+    assert PLACEHOLDERS.keys() == set(ROLES)
 
 
 @pytest.mark.parametrize(

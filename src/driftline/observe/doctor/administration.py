@@ -7,13 +7,13 @@ from driftline.broker.topics import run_topics
 from driftline.config.problems import Problems
 from driftline.observe.doctor.rights import ROLES, rights_of
 
-ANYBODY: Mapping[str, str] = {role: f"User:{role.upper()}" for role in ROLES}
-"""Stands for principals that nobody named."""
+PLACEHOLDERS: Mapping[str, str] = {role: f"User:{role.upper()}" for role in ROLES}
+"""Principals that were not named, by role."""
 
 
 def read_principals(pairs: Iterable[str], problems: Problems) -> dict[str, str]:
     """Return role → principal, from ``role=Type:name``."""
-    named = dict(ANYBODY)
+    named = dict(PLACEHOLDERS)
     for pair in pairs:
         role, _, principal = pair.partition("=")
         if role not in ROLES:
@@ -28,8 +28,8 @@ def read_principals(pairs: Iterable[str], problems: Problems) -> dict[str, str]:
 
 
 def heading(principals: Mapping[str, str]) -> str:
-    """Return what stands above the commands: what is meant by words in capitals, if there are any."""
-    unnamed = [role for role in ROLES if principals[role] == ANYBODY[role]]
+    """Return the line above the commands; it explains the placeholders in capitals, if there are any."""
+    unnamed = [role for role in ROLES if principals[role] == PLACEHOLDERS[role]]
     meant = "; --principal ROLE=PRINCIPAL says who is " + ", ".join(map(str.upper, unnamed)) if unnamed else ""
     return f"An administrator runs, as far as it is not done yet{meant}:"
 

@@ -75,7 +75,7 @@ def _attempt(ask: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def why_unreachable(address: Address) -> str:
-    """Return why nobody can connect from here to where a node says that it is; nothing if it works."""
+    """Return why a node takes no connections at its advertised address; empty if it does."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError:
@@ -83,7 +83,7 @@ def why_unreachable(address: Address) -> str:
     try:
         socket.create_connection((address.host, address.port), timeout=CONNECT_S).close()
     except OSError as error:
-        return f"nobody takes connections there ({found[0][4][0]}: {error.strerror or error})"
+        return f"no connection is possible there ({found[0][4][0]}: {error.strerror or error})"
     return ""
 
 

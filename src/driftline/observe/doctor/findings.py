@@ -1,4 +1,4 @@
-"""What is wrong with a Kafka for a run: facts in, findings out. Nothing here asks anybody."""
+"""What is wrong with a Kafka for a run: facts in, findings out. Nothing here asks a Kafka."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
