@@ -14,7 +14,6 @@ from driftline.config.keys import RUN_NAME
 from driftline.config.members import check_member_name, own_name
 from driftline.config.sections import RoleSection, TaskSection
 from driftline.config.settings import Settings
-from driftline.consumers.server.serving import serve, wait_for_run
 from driftline.producers.member import read_mark
 from driftline.runtime.outcome import check_finish
 from driftline.telemetry import identify
@@ -24,9 +23,12 @@ from driftline.training.task import load_task
 from driftline.training.task.chosen import read_measured_task, read_task
 
 if TYPE_CHECKING:
+    from driftline.consumers.server.serving import serve, wait_for_run
     from driftline.training.task.evaluating import evaluate_run
     from driftline.training.task.worker import work
-else:  # they import torch, which takes seconds: settings that are wrong are refused before
+else:  # they import torch or a server, which take long: settings that are wrong are refused before
+    serve = lazily("driftline.consumers.server.serving:serve")
+    wait_for_run = lazily("driftline.consumers.server.serving:wait_for_run")
     evaluate_run = lazily("driftline.training.task.evaluating:evaluate_run")
     work = lazily("driftline.training.task.worker:work")
 
