@@ -16,10 +16,10 @@ from bench.rebuild import rebuild_speed
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Start
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import Undecodable
 from driftline.launch.faults import Fault, parse_script
-from driftline.ledger.entering.reading import until_end
 from driftline.schemas.codec import decode
 from driftline.schemas.records import ServerState
 from tests.kills.job import SERVERS, Job
@@ -184,7 +184,7 @@ def _owners(bootstrap_servers: str, run: str) -> list[tuple[float, str, bool]]:
     shift_s = time.monotonic() - time.time()
     reports = []
     broker = KafkaBroker(KafkaSettings(bootstrap_servers))
-    for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Start.BEGINNING, None):
+    for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Start.BEGINNING):
         try:
             event = decode(record.value)
         except Undecodable:

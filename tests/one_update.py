@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from driftline.broker.memory import MemoryBroker
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.cli.screens.records import lines_of
 from driftline.errors import Undecodable
-from driftline.ledger.entering.reading import until_end
 from driftline.observe.records.annotated_ledger import AnnotatedLedger, read_annotated_ledger
 from driftline.observe.records.lookup import read_difference, read_record
 from driftline.observe.records.record_view import view_record
@@ -63,7 +63,7 @@ class Page:
         return next(offset for offset, record in self._records(stream, partition) if is_it(record))
 
     def _records(self, stream: Stream, partition: int) -> Iterator[tuple[int, AnyRecord]]:
-        for found in until_end(self._broker, topic_name(RUN, stream), partition, 0, None):
+        for found in until_end(self._broker, topic_name(RUN, stream), partition, 0):
             try:
                 yield found.offset, decode(found.value)
             except Undecodable:

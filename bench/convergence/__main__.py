@@ -20,8 +20,8 @@ from bench.convergence.trials import MOST_GRADIENT_S, SECONDS, SLOW_WORKER, TRIE
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker, Record, Start
+from driftline.broker.reading import reading
 from driftline.broker.topics import Stream, topic_name
-from driftline.ledger.entering.reading import reading
 from driftline.runs.commands import delete_run
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Membership

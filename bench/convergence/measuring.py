@@ -10,9 +10,9 @@ import torch
 
 from bench.convergence.results import Point
 from bench.convergence.trials import GRID_S, MARKED_SAMPLES, MARKED_VERSIONS, SECONDS, Trial
-from driftline.broker.port import Broker, EndReached, Record, Start
+from driftline.broker.port import Broker, Record, Start
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
-from driftline.ledger.entering.reading import reading
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode
 from driftline.schemas.digests import verify_digest
@@ -22,8 +22,6 @@ from driftline.schemas.records import Membership, Parameters, Version
 from driftline.training.model.layout import load_parameters
 from driftline.training.task import Task, load_task, read_batch
 from driftline.training.task.randomness import build_model, set_torch_defaults
-
-POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +104,8 @@ def read_published(broker: Broker, run: str, ledger: Ledger) -> list[Published]:
 
 def records(broker: Broker, run: str, stream: Stream, partitions: int = 1) -> Iterator[Record]:
     """Yield the records of a stream up to its present end."""
-    topic = topic_name(run, stream)
-    with reading(broker) as reader:
-        for partition in range(partitions):
-            reader.read(topic, partition, Start.BEGINNING)
-        left = set(range(partitions))
-        while left:
-            found = reader.poll(POLL_S)
-            if isinstance(found, EndReached):
-                left.discard(found.partition)
-            elif found is not None:
-                yield found
+    for partition in range(partitions):
+        yield from until_end(broker, topic_name(run, stream), partition, Start.BEGINNING)
 
 
 def chosen(published: Sequence[Published]) -> list[Published]:

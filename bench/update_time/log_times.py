@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
-from driftline.broker.port import EndReached, Record, Start
+from driftline.broker.port import Record, Start
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.schemas.codec import decode
 from driftline.schemas.records import Contribution, Delta, Parameters, Receipt, Version
 
 STREAMS = (Stream.DELTAS, Stream.EVENTS, Stream.LEDGER, Stream.PARAMETERS)
-WAIT_S = 60.0
 
 
 def log_times(bootstrap_servers: str, run: str, partitions: int, versions: range) -> Mapping[str, Sequence[float]]:
@@ -53,22 +53,7 @@ def _medians(updates: Sequence[Mapping[str, Sequence[int]]]) -> Mapping[str, Seq
 
 def _records(bootstrap_servers: str, run: str, partitions: int) -> Iterator[Record]:
     """Go through all records of a run, up to where its topics end."""
-    reader = KafkaBroker(KafkaSettings(bootstrap_servers)).reader()
-    open_places = {
-        (topic_name(run, stream), partition)
-        for stream in STREAMS
-        for partition in range(partitions if stream in {Stream.DELTAS, Stream.PARAMETERS} else 1)
-    }
-    try:
-        for topic, partition in sorted(open_places):
-            reader.read(topic, partition, Start.BEGINNING)
-        while open_places:
-            found = reader.poll(WAIT_S)
-            if found is None:
-                raise TimeoutError(f"the log of run {run!r} was not read to its end within {WAIT_S:.0f} s")
-            if isinstance(found, EndReached):
-                open_places.discard((found.topic, found.partition))
-            else:
-                yield found
-    finally:
-        reader.close()
+    broker = KafkaBroker(KafkaSettings(bootstrap_servers))
+    for stream in STREAMS:
+        for partition in range(partitions if stream in {Stream.DELTAS, Stream.PARAMETERS} else 1):
+            yield from until_end(broker, topic_name(run, stream), partition, Start.BEGINNING)

@@ -37,9 +37,6 @@ LOOK_S = 0.5
 SAY_S = 5.0
 """Seconds between two lines that say what is waited for."""
 
-DOUBT_S = 1.0
-"""Seconds between two looks whether the ledger may have become another run's."""
-
 
 def serve(
     broker: Broker,
@@ -83,13 +80,9 @@ def serve(
 
 
 def _until_over(shell: Shell, same_run: SameRun, stop: threading.Event) -> Finish:
-    looked_s = time.monotonic()
     while shell.finished is None and not stop.is_set():
         shell.step(TIMER_S)
-        if time.monotonic() - looked_s > DOUBT_S:
-            looked_s = time.monotonic()
-            if same_run.is_in_doubt():
-                same_run.check()
+        same_run.look()
     if shell.finished is not None and shell.finished.failure:
         same_run.check()  # of what is missing in another run's topics, that is the reason
     return shell.finished or Finish("stopped")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
-from driftline.ledger.entering.reading import read_ledger, run_names, until_end
+from driftline.ledger.entering.reading import read_ledger, run_names
 from driftline.schemas.codec import decode
 from driftline.schemas.records import LedgerRecord, Membership, Version
 from tests.support.commands import Commands
@@ -34,7 +35,7 @@ def commands(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Commands]:
 
 def records(broker: KafkaBroker, run: str) -> Iterator[LedgerRecord]:
     """Go through a ledger without a void record."""
-    for found in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0, None):
+    for found in until_end(broker, topic_name(run, Stream.LEDGER), 0, 0):
         record = decode(found.value)
         assert isinstance(record, LedgerRecord)
         yield record

@@ -11,6 +11,7 @@ from typing import Final
 
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.errors import DriftlineError
 from driftline.launch.chaos import Chaos, Disturbance, LedgerWatch
@@ -18,7 +19,6 @@ from driftline.launch.exits import ExitReporter
 from driftline.launch.faults import Fault
 from driftline.launch.nodes import Nodes
 from driftline.launch.processes import Child, Children
-from driftline.ledger.entering.reading import until_end
 from driftline.producers.member import new_mark
 from driftline.replay.verify.reading import verify_run
 from tests.kills.acknowledged import read_notes
@@ -238,7 +238,7 @@ class Play:
         ]
 
     def _judge(self, broken: list[str]) -> Outcome:
-        ledger = until_end(self._broker, topic_name(self._job.run, Stream.LEDGER), 0, 0, None)
+        ledger = until_end(self._broker, topic_name(self._job.run, Stream.LEDGER), 0, 0)
         told = read_told(record.value for record in ledger)
         noted = read_notes([notes_of(self._folder, name) for name in WORKERS])
         broken += broken_claims(told, noted, samples=SAMPLES, epochs=self._job.epochs)

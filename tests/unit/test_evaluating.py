@@ -17,6 +17,7 @@ from driftline.broker.topics import Stream, topic_name
 from driftline.config.run_settings import RunSettings
 from driftline.consumers.server.serving import serve
 from driftline.errors import BrokerError, DriftlineError, RunRefused
+from driftline.ledger.entering import same_run
 from driftline.ledger.entering.reading import read_ledger
 from driftline.training.task import Dataset, Task, evaluating
 from driftline.training.task.evaluating import evaluate_run
@@ -153,7 +154,7 @@ def test_an_evaluator_ends_with_a_topic_that_is_deleted_under_it(
 
 
 def test_an_evaluator_is_told_that_another_run_has_outgrown_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluating, "DOUBT_S", 0.2)
+    monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.2)
     broker, longer = left_at(3), left_at(60)
     before = reports(broker)
     with measuring(broker) as measured:

@@ -10,9 +10,9 @@ from torch import optim
 
 import driftline
 from driftline.broker.memory import MemoryBroker
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import WaitTimeout
-from driftline.ledger.entering.reading import until_end
 from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode
 from driftline.schemas.effects import Send
@@ -100,7 +100,7 @@ def test_an_interrupt_ends_a_wait(home: House) -> None:
 
 def goodbyes(home: House) -> list[str]:
     """Return which workers have said goodbye, in order."""
-    events = (decode(one.value) for one in until_end(home.broker, topic_name(RUN, Stream.EVENTS), 0, 0, None))
+    events = (decode(one.value) for one in until_end(home.broker, topic_name(RUN, Stream.EVENTS), 0, 0))
     return [event.worker for event in events if isinstance(event, Leave)]
 
 

@@ -12,6 +12,7 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.server import serving
 from driftline.errors import RunRefused, WaitTimeout
+from driftline.ledger.entering import same_run
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.entering.same_run import SameRun
@@ -36,7 +37,7 @@ DEADLINE_S = 30.0
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whoever waits look often."""
     monkeypatch.setattr(module, "SAY_S", 0.2)
-    monkeypatch.setattr(serving, "DOUBT_S", 0.2)
+    monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.2)
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_who_follows_a_run_is_told_that_another_has_outgrown_it(broker: MemoryBr
 
 def test_who_looks_on_is_told_so_too(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of seeing the last frame of the run that is gone for ever."""
-    monkeypatch.setattr(watch_module, "DOUBT_S", 0.2)
+    monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.2)
     with watch_module.RunWatch(broker, RUN) as watch:
         watch.catch_up()
         begin_another(broker)
@@ -179,9 +180,10 @@ def test_records_that_do_not_count_are_no_proof(broker: MemoryBroker) -> None:
 
 
 def test_doubt_is_about_what_came_since_the_last_question(
-    broker: MemoryBroker, caplog: pytest.LogCaptureFixture
+    broker: MemoryBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many records that count allay it, and where Kafka does not say, the wait goes on."""
+    """As many records that count end the doubt, and where Kafka does not answer, the wait goes on."""
+    monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.0)
     state = RunState()
     values = [record.value for record in (broker.log.read(LEDGER, 0, one) for one in range(6)) if record is not None]
     for offset, value in enumerate(values[:3]):

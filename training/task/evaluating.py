@@ -35,9 +35,6 @@ EVERY_S = 1.0
 SAY_S = 5.0
 """Seconds between two lines that say what is waited for, at first."""
 
-DOUBT_S = 1.0
-"""Seconds between two looks whether the ledger may have become another run's."""
-
 
 def evaluate_run(
     broker: Broker,
@@ -92,7 +89,7 @@ class _Waiting:
 
     def __init__(self, running: Running, session: EvaluatorSession) -> None:
         self._running, self._session = running, session
-        self._since_s = self._said_s = self._looked_s = time.monotonic()
+        self._since_s = self._said_s = time.monotonic()
 
     def look(self, now_s: float) -> None:
         """Say what is waited for, if that takes long.
@@ -105,9 +102,7 @@ class _Waiting:
         if now_s - self._said_s > max(SAY_S, (self._said_s - self._since_s) / 2):  # less and less often
             self._said_s = now_s
             log.info("waiting for %s", self._running.glance(self._session.waiting_for))
-        if now_s - self._looked_s > DOUBT_S:
-            self._looked_s = now_s
-            self._running.check_same_run()
+        self._running.check_same_run()
 
 
 class _Measuring:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftline.broker.port import Broker
+from driftline.broker.reading import SAY_EVERY_S
 from driftline.broker.topics import check_run_name, parse_topic
 from driftline.errors import ConfigError, DriftlineError, IntegrityError, RunRefused, TopicMissing
-from driftline.ledger.entering.reading import SAY_EVERY_S, no_such_run, read_ledger, read_present, run_names
+from driftline.ledger.entering.reading import no_such_run, read_ledger, read_present, run_names
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.recent_events import listen
 from driftline.observe.run.status import run_state_word

@@ -4,13 +4,13 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Start
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.coordinator.pending_members import PROCESS_ENDED
 from driftline.errors import UsageError
 from driftline.launch import exits as module
 from driftline.launch.chaos import LedgerWatch
 from driftline.launch.exits import ExitReporter
-from driftline.ledger.entering.reading import until_end
 from driftline.producers.member import new_incarnation, new_mark, read_mark
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
@@ -20,7 +20,7 @@ from tests.support.stage import Stage
 
 def heard(broker: MemoryBroker) -> list[object]:
     """Everything that was said to the coordinator."""
-    return [decode(one.value) for one in until_end(broker, topic_name("r", Stream.EVENTS), 0, Start.BEGINNING, None)]
+    return [decode(one.value) for one in until_end(broker, topic_name("r", Stream.EVENTS), 0, Start.BEGINNING)]
 
 
 def test_a_goodbye_is_said_for_the_dead_and_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Record
+from driftline.broker.reading import until_end
 from driftline.broker.topics import SHARDED, Stream, topic_name
 from driftline.cli.screens.records import lines_of
 from driftline.errors import RunRefused, UsageError
-from driftline.ledger.entering.reading import until_end
 from driftline.observe.records.annotated_ledger import AnnotatedLedger, read_annotated_ledger
 from driftline.observe.records.entry_text import describe_entry
 from driftline.observe.records.lookup import read_difference, read_record
@@ -66,7 +66,7 @@ def everything(broker: MemoryBroker) -> Iterator[tuple[RecordPosition, Record]]:
     """Yield every record of the run; the second worker's proposal was not chosen, and left tombstones."""
     for stream in Stream:
         for partition in range(PARTITIONS if stream in SHARDED else 1):
-            for found in until_end(broker, topic_name(RUN, stream), partition, 0, None):
+            for found in until_end(broker, topic_name(RUN, stream), partition, 0):
                 if found.value is not None:
                     yield RecordPosition(stream, partition, found.offset), found
 

@@ -1,11 +1,11 @@
 """Enters the ledger of a run on a real log, where `driftline.ledger.entering.entry` says."""
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
-from driftline.broker.port import Broker, EndReached, Reader, Record
+from driftline.broker.port import Broker, Reader
+from driftline.broker.reading import records
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import BrokerError, TopicMissing, WaitTimeout
 from driftline.ledger.entering.entry import Search, Value, find_entry
@@ -13,9 +13,7 @@ from driftline.ledger.entering.entry import Search, Value, find_entry
 log = logging.getLogger(__name__)
 
 LOOK_S = 30.0
-"""How long reading a block may take."""
-
-_POLL_S = 0.2
+"""How long reading a block may take while no record of it arrives."""
 
 
 def enter_ledger(broker: Broker, run: str) -> Search:
@@ -56,14 +54,5 @@ def _say(run: str, search: Search, end: int) -> None:
 
 
 def _read(reader: Reader, topic: str, first: int, stop: int) -> Iterator[Value]:
-    reader.read(topic, 0, first)
-    until_s = time.monotonic() + LOOK_S
-    while time.monotonic() < until_s:
-        found = reader.poll(_POLL_S)
-        if isinstance(found, EndReached) or (isinstance(found, Record) and found.offset >= stop):
-            return
-        if isinstance(found, Record):
-            yield found.offset, found.value
-            if found.offset == stop - 1:
-                return
-    raise WaitTimeout(f"{topic}: offsets {first} to {stop} could not be read within {LOOK_S:.0f} s")
+    for record in records(reader, topic, 0, first, stop_at=stop, timeout_s=LOOK_S):
+        yield record.offset, record.value

@@ -1,24 +1,17 @@
 """Looking at a run from outside: its ledger to the end, and the end of its events. Joins nothing, writes nothing."""
 
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from driftline.broker.port import Broker, EndReached, Position, Reader, Record
+from driftline.broker.port import Broker
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, check_run_name, parse_topic, topic_name
-from driftline.errors import RunRefused, WaitTimeout
+from driftline.errors import RunRefused
 from driftline.ledger.entering.birth import read_birth
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.entry import Search
 from driftline.ledger.run_state import RunState
 from driftline.schemas.run.config import RunConfig
-
-READ_TIMEOUT_S = 60.0
-"""How long reading a stream may take while nothing of it arrives."""
-
-POLL_S = 0.2
-SAY_EVERY_S = 2.0
 
 
 def run_names(broker: Broker) -> list[str]:
@@ -93,7 +86,7 @@ def read_present(broker: Broker, run: str, search: Search | None = None) -> RunS
         WaitTimeout: Kafka stopped answering.
     """
     state = (enter_ledger(broker, run) if search is None else search).state()
-    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, state.next_offset, None):
+    for record in until_end(broker, topic_name(run, Stream.LEDGER), 0, state.next_offset):
         state.read(record.offset, record.value)
     return state
 
@@ -109,41 +102,3 @@ def read_config(broker: Broker, run: str) -> RunConfig | None:
         return None
     state = read_birth(broker, run)
     return state.config if state.has_begun else None
-
-
-@contextmanager
-def reading(broker: Broker) -> Iterator[Reader]:
-    """Give a reader, and release it."""
-    reader = broker.reader()
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-def until_end(
-    broker: Broker, topic: str, partition: int, position: Position, say: Callable[[str], None] | None
-) -> Generator[Record]:
-    """Yield the records of a partition from a position to its present end.
-
-    Raises:
-        TopicMissing: no such topic or partition.
-        PositionLost: the partition does not hold the position.
-        WaitTimeout: nothing arrived for `READ_TIMEOUT_S`.
-    """
-    with reading(broker) as reader:
-        reader.read(topic, partition, position)
-        moved_s = said_s = time.monotonic()
-        while True:
-            found = reader.poll(POLL_S)
-            now_s = time.monotonic()
-            if isinstance(found, EndReached):
-                return
-            if found is not None:
-                moved_s = now_s
-                yield found
-            elif now_s - moved_s > READ_TIMEOUT_S:
-                raise WaitTimeout(f"{topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?")
-            if say is not None and now_s - said_s > SAY_EVERY_S:
-                said_s = now_s
-                say(f"reading {topic}: {'' if found is None else f'at offset {found.offset}'}")

@@ -1,10 +1,11 @@
-"""Whether a ledger is still that of the run which was read from it: somebody who slept may have missed its end.
+"""Whether a ledger is still that of the run that a process has read: a process that slept may have missed its end.
 
-A run can be deleted, and another of its name begin and outgrow the place where a process read on. All that this one
-reads then builds on records that it has never seen, so nothing counts for it, and it would wait for ever.
+A run can be deleted, and another of its name can begin and grow past the position of a reader. What this one reads then
+builds on records that it has never seen, so no record counts for it, and it would wait for ever.
 """
 
 import logging
+import time
 from contextlib import closing
 
 from driftline.broker.port import Broker
@@ -16,12 +17,15 @@ from driftline.schemas.records import RunStart
 
 log = logging.getLogger(__name__)
 
+LOOK_EVERY_S = 1.0
+"""Seconds between two looks at the records that came; questions in between are answered with no."""
+
 
 class SameRun:
-    """Looks at the beginning of a ledger again when most of its new records do not count.
+    """Reads the beginning of a ledger again when most of its new records do not count.
 
     Replaced coordinators leave such records behind, too, so they are a reason to look, and no proof. And a coordinator
-    that woke up counts what it writes itself, so some that count are no proof either.
+    that woke up counts its own records, so a few that count are no proof either.
 
     Args:
         broker: where the run's topics are.
@@ -32,9 +36,23 @@ class SameRun:
     def __init__(self, broker: Broker, run: str, state: RunState) -> None:
         self._broker, self._run, self._state = broker, run, state
         self._valid, self._void = state.chain.valid, state.chain.void
+        self._looked_s = time.monotonic()
+
+    def look(self) -> None:
+        """Check when new records give a reason; to be called in every turn of a loop.
+
+        Raises:
+            RunRefused: the run was deleted; says whether another began under its name.
+            IntegrityError: the ledger contradicts itself.
+        """
+        if self.is_in_doubt():
+            self.check()
 
     def is_in_doubt(self) -> bool:
-        """Whether of the records since the last question more do not count than do."""
+        """Whether of the records since the last question more do not count than do; asked once a second at most."""
+        if time.monotonic() - self._looked_s < LOOK_EVERY_S:
+            return False
+        self._looked_s = time.monotonic()
         chain = self._state.chain
         valid, void = chain.valid - self._valid, chain.void - self._void
         self._valid, self._void = chain.valid, chain.void

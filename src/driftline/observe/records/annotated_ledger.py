@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from driftline.broker.port import Broker, Record
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import IntegrityError, Undecodable
-from driftline.ledger.entering.reading import until_end
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode
 from driftline.schemas.records import AnyRecord, GroupId, LedgerRecord, Membership, TermStart

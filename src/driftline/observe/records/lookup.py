@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from driftline.broker.port import Bounds, Broker, Record, Start
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RunRefused, Undecodable, UsageError
-from driftline.ledger.entering.reading import until_end
 from driftline.ledger.follower import Follower, Model
 from driftline.ledger.run_state import RunState
 from driftline.observe.records.model_difference import ModelDifference, compare_models
@@ -36,7 +36,7 @@ def read_record(broker: Broker, run: str, wanted: RecordPosition) -> tuple[Recor
     if wanted.partition not in bounds:
         raise UsageError(f"{wanted}: {wanted.stream.value} has partitions 0 to {len(bounds) - 1}")
     at = replace(wanted, offset=_offset(wanted, bounds[wanted.partition]))
-    records = until_end(broker, topic, at.partition, at.offset, None)
+    records = until_end(broker, topic, at.partition, at.offset)
     try:
         found = next(records, None)
     finally:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from driftline.broker.port import Broker, Record, Start, Tail
+from driftline.broker.reading import POLL_S, reading, until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import Undecodable
-from driftline.ledger.entering.reading import POLL_S, reading, until_end
 from driftline.ledger.event_check import event_problem
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import decode
@@ -143,7 +143,7 @@ class RecentEvents:
 def read_recent_events(broker: Broker, run: str, state: RunState) -> RecentEvents:
     """Fold the last events of a run whose ledger has been read."""
     events = RecentEvents(state.start.run if state.has_begun else None)
-    for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Tail(RECENT_EVENTS), None):
+    for record in until_end(broker, topic_name(run, Stream.EVENTS), 0, Tail(RECENT_EVENTS)):
         events.read(record.value, record.timestamp_ms)
     return events
 

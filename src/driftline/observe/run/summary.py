@@ -1,9 +1,9 @@
 """Reads where a run stands: ledger, newest events and what Kafka keeps of the deltas."""
 
 from driftline.broker.port import Broker
+from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RunError, TopicMissing
-from driftline.ledger.entering.reading import until_end
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.disk_use import kept_deltas
 from driftline.observe.run.recent_events import read_recent_events
@@ -59,7 +59,7 @@ def training_seconds(broker: Broker, run: str, state: RunState) -> float:
 
 
 def _appended_ms(broker: Broker, run: str, offset: int) -> int:
-    records = until_end(broker, topic_name(run, Stream.LEDGER), 0, offset, None)
+    records = until_end(broker, topic_name(run, Stream.LEDGER), 0, offset)
     try:
         return next(records).timestamp_ms
     finally:

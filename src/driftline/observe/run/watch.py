@@ -6,16 +6,13 @@ from types import TracebackType
 from typing import Self
 
 from driftline.broker.port import Broker, EndReached, Record, Tail
+from driftline.broker.reading import READ_TIMEOUT_S, SAY_EVERY_S
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import WaitTimeout
-from driftline.ledger.entering.reading import READ_TIMEOUT_S, SAY_EVERY_S
 from driftline.ledger.entering.same_run import SameRun
 from driftline.observe.records.annotated_ledger import AnnotatedLedger
 from driftline.observe.run.recent_events import RECENT_EVENTS, RecentEvents
 from driftline.observe.run.top_view import KEPT_ENTRIES, TopView, build_top_view
-
-DOUBT_S = 1.0
-"""Seconds between two checks whether the ledger may have become another run's."""
 
 _POLL_S = 0.05
 
@@ -42,7 +39,6 @@ class RunWatch:
         self._ends: set[str] = set()
         self._listens = False
         self._same_run = SameRun(broker, run, self.ledger.state)
-        self._checked_s = self.quiet_since_s
         self._reader = broker.reader()
 
     def __enter__(self) -> Self:
@@ -88,10 +84,7 @@ class RunWatch:
             RunRefused: it was deleted, and another has begun under its name.
             BrokerError: the client cannot go on.
         """
-        if time.monotonic() - self._checked_s > DOUBT_S:
-            self._checked_s = time.monotonic()
-            if self._same_run.is_in_doubt():
-                self._same_run.check()
+        self._same_run.look()
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
             found = self._reader.poll(min(left_s, _POLL_S))

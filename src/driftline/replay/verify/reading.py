@@ -15,16 +15,15 @@ from functools import partial
 import numpy as np
 
 from driftline import __version__
-from driftline.broker.port import Bounds, Broker, EndReached, PositionLost, Reader, Record, Start
+from driftline.broker.port import Bounds, Broker, Reader, Start
+from driftline.broker.reading import READ_TIMEOUT_S, SAY_EVERY_S, reading, records
 from driftline.broker.topics import Stream, topic_name
-from driftline.errors import TopicMissing, WaitTimeout
-from driftline.ledger.entering.reading import READ_TIMEOUT_S, reading
+from driftline.errors import TopicMissing
 from driftline.replay.verify.partition import PartitionProof
 from driftline.replay.verify.published import FoundRecord
 from driftline.replay.verify.verifier import Report, Verifier
 from driftline.rules.flush_to_zero import require_denormals
 
-SAY_EVERY_S = 2.0
 MOST_THREADS = 8
 
 PARTITIONED = (Stream.SNAPSHOTS, Stream.DELTAS, Stream.PARAMETERS)
@@ -116,34 +115,22 @@ class _Verification:
         """Yield the records of a partition up to the end that ``bounds`` says."""
         if bounds.begin >= bounds.end:
             return
-        topic = topic_name(self._run, stream)
-        reader.read(topic, partition, Start.BEGINNING)
-        try:
-            moved_s = time.monotonic()
-            while not self._stop.is_set():
-                found = self._poll(reader, stream, partition)
-                if isinstance(found, EndReached) or (found is not None and found.offset >= bounds.end):
-                    return
-                if found is not None:
-                    yield found.offset, found.value
-                    moved_s = time.monotonic()  # not before: whoever takes the records may take their time
-                    if found.offset + 1 >= bounds.end:
-                        return
-                elif time.monotonic() - moved_s > READ_TIMEOUT_S:
-                    raise WaitTimeout(f"{topic}: nothing arrived for {READ_TIMEOUT_S:.0f} s; is its Kafka still there?")
-        finally:
-            reader.stop(topic, partition)
-        raise _Stopped
-
-    @staticmethod
-    def _poll(reader: Reader, stream: Stream, partition: int) -> Record | EndReached | None:
-        try:
-            return reader.poll(_POLL_S)
-        except PositionLost as lost:
-            if stream is not Stream.PARAMETERS:
-                raise
-            reader.read(lost.topic, partition, Start.BEGINNING)  # a fan-out: what its retention deleted is not missed
-            return None
+        fan_out = stream is Stream.PARAMETERS  # what its retention deleted is not missed
+        found = records(
+            reader,
+            topic_name(self._run, stream),
+            partition,
+            Start.BEGINNING,
+            stop_at=bounds.end,
+            stop=self._stop,
+            restart=fan_out,
+            timeout_s=READ_TIMEOUT_S,
+        )
+        with closing(found):
+            for record in found:
+                yield record.offset, record.value
+        if self._stop.is_set():
+            raise _Stopped
 
     # -- proving -----------------------------------------------------------------------------------------------------
 
