@@ -44,7 +44,7 @@ class ShardOwner:
         self._lost: dict[int, int] = {}
         self._ledger_asked = self._ask_again = False
         self._known_ends = KnownEnds(state)
-        self._snapshots = Snapshotting(name, incarnation, state)
+        self.snapshots = Snapshotting(name, incarnation, state)
         self.owned: dict[int, OwnedPartition] = {}
         self.counters: Counter[str] = Counter()
 
@@ -62,7 +62,7 @@ class ShardOwner:
         self._lost = {partition: begin for partition, begin in self._lost.items() if partition not in gone}
         self.owned = {partition: owned for partition, owned in self.owned.items() if partition not in gone}
         self._known_ends.forget(gone)
-        self._snapshots.forget(gone)
+        self.snapshots.forget(gone)
         return [StopReading(Stream.SNAPSHOTS, partition) for partition in sorted(gone)]
 
     def on_ledger_caught_up(self) -> Iterable[Effect]:
@@ -82,7 +82,7 @@ class ShardOwner:
     def _rebuild(self, partition: int) -> Iterable[Effect]:
         """Start a partition from the last checkpoint; what is held of it already is needed behind that, too."""
         before = self.owned.get(partition)
-        self._snapshots.forget([partition])
+        self.snapshots.forget([partition])
         self.counters["rebuilds"] += 1
         restoring = Restoring(self._state, partition, self._state.checkpoint)
         owned = self.owned[partition] = OwnedPartition(partition, self._state.layout, restoring)
@@ -98,7 +98,7 @@ class ShardOwner:
             yield from self._rebuild(partition)
         yield from self._go_on_without()
         current = [owned.partition for owned in self.owned.values() if owned.is_loaded]
-        yield from self._snapshots.on_checkpoint(checkpoint, current)
+        yield from self.snapshots.on_checkpoint(checkpoint, current)
         self._state.forget_before(checkpoint.version)
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class ShardOwner:
 
     def on_sent(self, sent: Sent) -> list[Effect]:
         """A snapshot is durable."""
-        return self._snapshots.on_sent(sent)
+        return self.snapshots.on_sent(sent)
 
     # -- what is missing ---------------------------------------------------------------------------------------------
 

@@ -8,12 +8,10 @@ in. It reads no delta before it holds the snapshots, so that what it holds stays
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-import numpy as np
-
 from driftline.broker.topics import Stream
 from driftline.consumers.server.delta_check import CheckedDelta, check_delta, not_finite
 from driftline.consumers.server.owned import Clock, HeldDelta, OwnedPartition
-from driftline.consumers.server.shard import Shard, ShardBuffers
+from driftline.consumers.server.shard import Shard
 from driftline.consumers.server.shard_owner import ShardOwner
 from driftline.consumers.server.state_digests import StateDigests
 from driftline.errors import NonFiniteState
@@ -39,7 +37,6 @@ from driftline.schemas.records import (
     ShardDigest,
     ShardReceipt,
     TermStart,
-    Use,
     Version,
 )
 
@@ -81,8 +78,8 @@ class ShardServer(ShardOwner):
 
     def go_on(self) -> Iterator[Effect]:
         """Hand out the next piece of a snapshot, and apply what waited for it; called after every input."""
-        if self._snapshots.is_busy and not self.failure:
-            yield from self._snapshots.go_on()
+        if self.snapshots.is_busy and not self.failure:
+            yield from self.snapshots.go_on()
             yield from self._apply_all()
 
     # -- ledger ------------------------------------------------------------------------------------------------------
@@ -116,7 +113,7 @@ class ShardServer(ShardOwner):
         effects: list[Effect] = []
         for clock in self._unsettled_clocks():
             effects += self._receipt(clock)
-        effects += self._snapshots.repeat()
+        effects += self.snapshots.repeat()
         return [*effects, self._server_state()] if self._state.has_begun else effects
 
     def _unsettled_clocks(self) -> list[Clock]:
@@ -225,30 +222,20 @@ class ShardServer(ShardOwner):
 
     def _can_apply(self, owned: OwnedPartition) -> bool:
         record = self._state.versions.get(owned.version + 1)
-        if record is None or not owned.is_loaded or self._snapshots.is_writing(owned.partition):
+        if record is None or not owned.is_loaded or self.snapshots.is_writing(owned.partition):
             return False
         return owned.holds_all_of(record)
 
     def _apply(self, owned: OwnedPartition, record: Version) -> Iterable[Effect]:
         uses = [use for use in record.uses if use.kind == "delta"]
         for index, shard in owned.shards.items():
-            terms, buffers = self._terms(owned, uses, index), self._buffers(owned, record, index)
+            terms, buffers = owned.terms(uses, index), owned.buffers(record, index)
             shard.apply(record.version, terms, record.learning_rates, record.rho, buffers)
         owned.version = record.version
         for use in record.uses:
             owned.held.pop((use.group, use.clock), None)
-        self._snapshots.begin(owned)
+        self.snapshots.begin(owned)
         return self._published(owned, record.version) if record.version in self._state.publish_points else []
-
-    @staticmethod
-    def _terms(
-        owned: OwnedPartition, uses: list[Use], shard: int
-    ) -> list[tuple[np.float32, np.ndarray, tuple[bool, ...]]]:
-        return owned.terms(uses, shard)
-
-    @staticmethod
-    def _buffers(owned: OwnedPartition, record: Version, shard: int) -> ShardBuffers | None:
-        return owned.buffers(record, shard)
 
     # -- publishing --------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from tests.simulation.__main__ import main
-from tests.simulation.planted.planting import server_with
 from tests.simulation.planted.shards import NeverPublishes
 from tests.simulation.run.actors import Cores
 from tests.simulation.run.scenario import Scenario
@@ -35,7 +34,7 @@ def test_the_events_do_not_depend_on_the_hash_seed_of_the_process() -> None:
 
 def test_a_failure_names_its_seed_the_replay_and_the_last_events() -> None:
     with pytest.raises(SimulationFailure) as failure:
-        simulate(0, Cores(server=server_with(shards=NeverPublishes)))
+        simulate(0, Cores(server=NeverPublishes))
     text = str(failure.value)
     assert text.startswith("seed 0, event ")
     assert "replay: python -m tests.simulation --seed 0\n" in text

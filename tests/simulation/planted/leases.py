@@ -14,37 +14,48 @@ GOING = (Fault.LEAVE, Fault.CRASH_WORKER, Fault.JOIN, Fault.DUPLICATE)
 
 
 class KeepsWhatTheGoneHeld(Leases):
-    """Leaves the samples of a removed worker with it."""
+    """Never leases again what a removed worker held."""
 
     def leave(self, group: GroupId) -> None:
-        self._holders[group].held.clear()
+        self.use(group, self.held(group), discarded=True)
         super().leave(group)
 
 
 class ReturnsTwice(Leases):
-    """Gives back with a removed worker's samples those of its last clock, which a version has consumed."""
+    """Leases again, with a removed worker's samples, those of its last clock, which a version has consumed."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
-        self._last: dict[GroupId, Samples] = {}
+        self.last: dict[GroupId, Samples] = {}
+        self.returned: Samples = ()
 
     def use(self, group: GroupId, samples: Samples, *, discarded: bool) -> None:
         super().use(group, samples, discarded=discarded)
-        self._last[group] = samples
+        self.last[group] = samples
 
     def leave(self, group: GroupId) -> None:
         super().leave(group)
-        for one in self._last.get(group, ()):
-            if one.epoch in self._epochs:
-                self._epochs[one.epoch].free.put(one.start, one.stop)
+        self.returned += self.last.pop(group, ())
+
+    def due(self) -> tuple[Grant, ...]:
+        grants = super().due()
+        return grants + tuple(Grant(group=one.group, samples=again) for one in grants[:1] for again in self.returned)
 
 
 class LeasesWhatIsNotFree(Leases):
     """Forgets which samples are leased as soon as they are."""
 
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.leased: Samples = ()
+
     def grant(self, grant: Grant) -> None:
         super().grant(grant)
-        self._epochs[grant.samples.epoch].free.put(grant.samples.start, grant.samples.stop)
+        self.leased = (grant.samples,)
+
+    def due(self) -> tuple[Grant, ...]:
+        grants = super().due()
+        return grants + tuple(Grant(group=one.group, samples=again) for one in grants[:1] for again in self.leased)
 
 
 LEASES = (

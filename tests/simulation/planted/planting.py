@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from driftline.consumers.coordinator.coordinator import Coordinator
 from driftline.consumers.coordinator.evidence import Evidence
+from driftline.consumers.server.owned import OwnedPartition
 from driftline.consumers.server.server import Server
 from driftline.consumers.server.shard_server import ShardServer
+from driftline.consumers.server.snapshotting import Snapshotting
 from driftline.ledger.chain import Chain
 from driftline.ledger.leases import Leases
 from driftline.ledger.run_state import RunState
-from driftline.schemas.effects import Effect
+from driftline.schemas.codec import peek_type
+from driftline.schemas.effects import Effect, Input, Received, Send
+from driftline.schemas.records import AnyRecord, TermStart
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
 from driftline.schemas.run.local_work import LocalWork
@@ -78,19 +82,34 @@ class Planted:
         return self.name
 
 
+def sends(effect: Effect, *kinds: type[AnyRecord]) -> bool:
+    """Whether an effect sends a record of one of these types."""
+    return isinstance(effect, Send) and peek_type(effect.value) in kinds
+
+
+def starts_term(event: Input) -> bool:
+    """Whether a new coordinator begins: the moment to repeat what the ledger does not hold."""
+    return isinstance(event, Received) and peek_type(event.value) is TermStart
+
+
 def server_with(
     *,
     coordinator: type[Coordinator] = Coordinator,
     shards: type[ShardServer] = ShardServer,
+    partition: type[OwnedPartition] = OwnedPartition,
+    snapshots: type[Snapshotting] = Snapshotting,
     evidence: type[Evidence] | None = None,
     chain: type[Chain] | None = None,
     leases: type[Leases] | None = None,
 ) -> Callable[..., Server]:
+    """Return what makes servers that stand on faulty parts."""
+
     def make(name: str, incarnation: bytes, rng: random.Random, state: RunState | None = None) -> Server:
         begins = chain is not None or leases is not None  # the bug is in what the ledger is folded with
         server = Server(name, incarnation, rng, None if begins else state)
-        server.shards = shards(name, incarnation, server.state)
-        candidate = coordinator if evidence is None else _with_evidence(coordinator, evidence)
+        server.shards = _owning(shards, partition)(name, incarnation, server.state)
+        server.shards.snapshots = snapshots(name, incarnation, server.state)
+        candidate = coordinator if evidence is None else _with_evidence(coordinator, evidence, server.state)
         server.coordinator = candidate(name, incarnation, server.state, rng)
         if chain is not None:
             server.state.chain = chain()
@@ -101,11 +120,27 @@ def server_with(
     return make
 
 
-def _with_evidence(coordinator: type[Coordinator], evidence: type[Evidence]) -> type[Coordinator]:
-    class Hearing(coordinator):  # type: ignore[valid-type, misc]
+def _owning(shards: type[ShardServer], partition: type[OwnedPartition]) -> type[ShardServer]:
+    """Let every partition that a server takes over be a faulty one."""
+    if partition is OwnedPartition:
+        return shards
+
+    class Owning(shards):  # type: ignore[valid-type, misc]
+        def go_on(self) -> Iterator[Effect]:
+            for owned in self.owned.values():
+                owned.__class__ = partition
+            return super().go_on()  # type: ignore[no-any-return]
+
+    return Owning
+
+
+def _with_evidence(coordinator: type[Coordinator], evidence: type[Evidence], state: RunState) -> type[Coordinator]:
+    """Let every candidate begin with faulty evidence."""
+
+    class Believing(coordinator):  # type: ignore[valid-type, misc]
         def on_assigned(self) -> list[Effect]:
             effects: list[Effect] = super().on_assigned()
-            self.evidence = evidence(self._state)
+            self.evidence = evidence(state)
             return effects
 
-    return Hearing
+    return Believing

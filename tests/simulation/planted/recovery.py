@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from driftline.broker.topics import Stream
 from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.shard import STEPS, Shard
 from driftline.consumers.server.shard_server import ShardServer
 from driftline.consumers.server.snapshotting import Snapshotting
 from driftline.ledger.run_state import RunState
-from driftline.rules import RULES
 from driftline.schemas.effects import Effect, Send, Sent, Trim
 from driftline.schemas.records import Checkpoint
 from driftline.schemas.records.payload import snapshot_key
@@ -22,14 +23,23 @@ from tests.simulation.run.scenario import Fault
 class RestoresWithoutSteps(ShardServer):
     """Rebuilds tensors and forgets how many steps they have made."""
 
-    def _loaded(self, owned: OwnedPartition) -> Iterable[Effect]:
-        restoring = owned.restoring
-        if restoring is not None and restoring.version:
-            shards, fresh = restoring.shards(), RULES[self._state.config.rule.name].start()
-            for shard in shards.values():
-                shard._steps = [fresh for _ in shard._steps]
-            restoring.shards = lambda: shards  # type: ignore[method-assign]
-        return super()._loaded(owned)
+    def __init__(self, name: str, incarnation: bytes, state: RunState) -> None:
+        super().__init__(name, incarnation, state)
+        self.ledger = state
+        self.loaded: dict[int, OwnedPartition] = {}
+
+    def go_on(self) -> Iterator[Effect]:
+        for number, owned in self.owned.items():
+            if owned.is_loaded and self.loaded.get(number) is not owned:
+                self.loaded[number] = owned
+                owned.shards = {index: self._without_steps(index, shard) for index, shard in owned.shards.items()}
+        return super().go_on()
+
+    def _without_steps(self, index: int, shard: Shard) -> Shard:
+        layout, rule = self.ledger.layout, self.ledger.config.rule
+        fresh = Shard(layout, rule, index, shard.masters)
+        tensors = {**shard.tensors(), STEPS: fresh.packed_steps()}
+        return Shard.restored(layout, rule, index, shard.version, tensors)
 
 
 class ReportsWhatIsOnItsWay(Snapshotting):
@@ -51,17 +61,13 @@ class NeverWaits(Snapshotting):
 
 
 class DeletesWhatIsOfficial(Snapshotting):
-    """Deletes the snapshots that the last checkpoint names, instead of those before."""
+    """Deletes the snapshots that the last checkpoint names, too."""
 
-    def _superseded(self, partition: int) -> list[bytes]:
-        checkpoint, layout = self._state.checkpoint, self._state.layout
-        if checkpoint is None:
-            return []
-        return [
-            snapshot_key(place.shard, checkpoint.version, place.tensor, place.digest)
-            for place in checkpoint.places
-            if layout.partition_of(place.shard) == partition
-        ]
+    def on_checkpoint(self, checkpoint: Checkpoint, partitions: Any) -> list[Effect]:
+        effects = super().on_checkpoint(checkpoint, partitions)
+        trimmed = {one.partition: one for one in effects if isinstance(one, Trim)}
+        keys = [snapshot_key(one.shard, checkpoint.version, one.tensor, one.digest) for one in checkpoint.places]
+        return effects + [Send(Stream.SNAPSHOTS, partition, None, key) for partition in trimmed for key in keys]
 
 
 class TrimsAsFarAsItReads(Snapshotting):
@@ -80,42 +86,24 @@ class ForgetsWhatIsHeld(OwnedPartition):
 
 
 class NamesAPlaceBehind(Snapshotting):
-    """Names an offset behind the snapshot: whoever reads from there never finds it."""
+    """Names an offset behind the snapshot: a reader that begins there never finds it."""
 
     def on_sent(self, sent: Sent) -> list[Effect]:
         return super().on_sent(replace(sent, offset=sent.offset + 1))
 
 
-def _writing(snapshotting: type[Snapshotting]) -> type[ShardServer]:
-    class Writing(ShardServer):
-        def __init__(self, name: str, incarnation: bytes, state: RunState) -> None:
-            super().__init__(name, incarnation, state)
-            self._snapshots = snapshotting(name, incarnation, state)
-
-    return Writing
-
-
-class FloorsTooHigh(ShardServer):
-    """Says what is needed as if nothing were held."""
-
-    def _rebuild(self, partition: int) -> Iterable[Effect]:
-        effects = super()._rebuild(partition)
-        self.owned[partition].__class__ = ForgetsWhatIsHeld
-        return effects
-
-
 MOVES = (Fault.MOVE, Fault.ZOMBIE, Fault.CRASH_SERVER, Fault.STALL, Fault.PAUSE)
 
 RECOVERY = tuple(
-    Planted(name, breaks, Cores(server=server_with(shards=shards)), faults, trims=True)
-    for name, breaks, shards, faults in (
-        ("restores tensors without step counts", "4", RestoresWithoutSteps, MOVES),
-        ("reports snapshots that are on their way", "6", _writing(ReportsWhatIsOnItsWay), None),
-        ("applies versions while a snapshot is written", "4", _writing(NeverWaits), None),
-        ("deletes official snapshots", "6", _writing(DeletesWhatIsOfficial), None),
-        ("deletes deltas that are needed", "6", _writing(TrimsAsFarAsItReads), None),
-        ("forgets held deltas when it says what is needed", "6", FloorsTooHigh, None),
-        ("names an offset behind a snapshot", "6", _writing(NamesAPlaceBehind), None),
+    Planted(name, breaks, Cores(server=server), faults, trims=True)
+    for name, breaks, server, faults in (
+        ("restores tensors without step counts", "4", server_with(shards=RestoresWithoutSteps), MOVES),
+        ("reports snapshots that are on their way", "6", server_with(snapshots=ReportsWhatIsOnItsWay), None),
+        ("applies versions while a snapshot is written", "4", server_with(snapshots=NeverWaits), None),
+        ("deletes official snapshots", "6", server_with(snapshots=DeletesWhatIsOfficial), None),
+        ("deletes deltas that are needed", "6", server_with(snapshots=TrimsAsFarAsItReads), None),
+        ("forgets held deltas when it says what is needed", "6", server_with(partition=ForgetsWhatIsHeld), None),
+        ("names an offset behind a snapshot", "6", server_with(snapshots=NamesAPlaceBehind), None),
     )
 )
 """Each with the number of the invariant that it breaks."""

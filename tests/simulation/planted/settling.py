@@ -6,18 +6,27 @@ from dataclasses import replace
 from typing import Any
 
 from driftline.consumers.coordinator.evidence import Evidence
-from driftline.schemas.records import Contribution, EvaluationReport, Event, StopRequest
+from driftline.ledger.run_state import RunState
+from driftline.schemas.records import Contribution, EvaluationReport, Event, Proposal, StopRequest
 from tests.simulation.planted.planting import Planted, server_with
 from tests.simulation.run.actors import Cores
 from tests.simulation.run.scenario import Fault
 
 
-class SettlesTwice(Evidence):
+class EvidenceOfLedger(Evidence):
+    """Evidence that a bug can compare with the ledger."""
+
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
+        self.ledger = state
+
+
+class SettlesTwice(EvidenceOfLedger):
     """Offers the last settled clock again as long as it remembers it."""
 
     def pending(self, group_id: Any) -> list[int]:
         whole = super().pending(group_id)
-        settled = self._state.groups[group_id].settled_clock
+        settled = self.ledger.groups[group_id].settled_clock
         return [settled, *whole] if whole and settled else whole
 
     def forget_settled(self) -> None:
@@ -41,62 +50,68 @@ class IgnoresRoots(Evidence):
 
 
 class TakesTheNewestRates(Evidence):
-    """Lets everybody ask for the learning rates that were heard last."""
+    """Lets every contribution ask for the learning rates of the newest one."""
 
-    def _add_offer(self, event: Any) -> None:
-        super()._add_offer(event)
+    def add(self, event: Event, ticks_read: int) -> None:
+        super().add(event, ticks_read)
         if isinstance(event, Contribution):
             for clock, offer in self.offers.items():
                 if isinstance(offer, Contribution):
                     self.offers[clock] = replace(offer, learning_rates=event.learning_rates)
 
 
-class DropsEarlyReports(Evidence):
+class DropsEarlyReports(EvidenceOfLedger):
     """Drops an evaluation that arrives before the ledger record of its version."""
 
-    def _add_evaluation(self, event: EvaluationReport) -> None:
-        if self._state.heads.get(event.version) == event.head:
-            super()._add_evaluation(event)
-
-
-class GivesUpUnreadDeltas(Evidence):
-    """Counts ticks while the owners' versions keep up, although the head waits for deltas that they have not read."""
-
-    def add_tick(self, ticks_read: int) -> None:
-        if not self._state.has_begun:
-            return
-        config = self._state.config
-        if all(
-            ticks_read - self.last_seen.get(self.owners.get(partition, ("", b"")), 0) < config.gone_after_ticks
-            and self.applied.get(partition, -9) >= self._state.version - 2
-            for partition in range(config.partitions)
-        ):
-            self._add_served_tick()
-
-
-class BelievesAnyRun(Evidence):
-    """Believes before RunStart every event, also of members of another run."""
-
     def add(self, event: Event, ticks_read: int) -> None:
-        if not self._state.has_begun:
-            self._add(event, ticks_read)
-        else:
+        if not isinstance(event, EvaluationReport) or self.ledger.heads.get(event.version) == event.head:
             super().add(event, ticks_read)
 
 
-class IgnoresRequestsToStop(Evidence):
-    """Makes one version after the other, whoever asks for the end."""
+class GivesUpUnreadDeltas(EvidenceOfLedger):
+    """Counts every tick of live owners, although the head waits for deltas that they have not read."""
 
-    def _add_stop(self, event: StopRequest, ticks_read: int) -> None:
-        pass
+    def add_tick(self, ticks_read: int) -> None:
+        if self.ledger.has_begun:
+            self.ends = dict.fromkeys(range(self.ledger.config.partitions), 0)
+        super().add_tick(ticks_read)
+
+
+class BelievesAnyRun(EvidenceOfLedger):
+    """Believes before RunStart every event, also of members of another run."""
+
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
+        self.early: list[tuple[Event, int]] = []
+
+    def add(self, event: Event, ticks_read: int) -> None:
+        if self.ledger.has_begun or isinstance(event, Proposal):
+            super().add(event, ticks_read)
+        else:
+            self.early.append((event, ticks_read))
+
+    def forget_settled(self) -> None:
+        super().forget_settled()
+        while self.ledger.has_begun and self.early:
+            event, ticks_read = self.early.pop(0)
+            super().add(replace(event, run=self.ledger.start.run), ticks_read)
+
+
+class IgnoresRequestsToStop(Evidence):
+    """Makes one version after the other, although it was asked for the end."""
+
+    def add(self, event: Event, ticks_read: int) -> None:
+        if not isinstance(event, StopRequest):
+            super().add(event, ticks_read)
 
 
 class StopsAtOnce(Evidence):
-    """Ends a run that is to be stopped although nobody has published its head yet."""
+    """Ends a run that is to be stopped although its head is not published yet."""
 
-    def _add_stop(self, event: StopRequest, ticks_read: int) -> None:
-        super()._add_stop(event, ticks_read)
-        self.stop_tick = -1_000_000
+    def add(self, event: Event, ticks_read: int) -> None:
+        super().add(event, ticks_read)
+        if isinstance(event, StopRequest):
+            self.stop_tick = -1_000_000
 
 
 STALLS = (Fault.STALL, Fault.PAUSE, Fault.COMPACT)

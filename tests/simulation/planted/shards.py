@@ -2,79 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.server import Server
+from driftline.consumers.server.shard import ShardBuffers
 from driftline.consumers.server.shard_server import ShardServer
-from driftline.schemas.effects import Effect, Received
+from driftline.ledger.run_state import Folded, RunState
+from driftline.schemas.effects import Effect, Input, Received
 from driftline.schemas.model.tensors import is_finite
-from driftline.schemas.records import Delta, Version
-from tests.simulation.planted.planting import Planted, server_with
+from driftline.schemas.records import Delta, Parameters, Receipt, ServerState, SnapshotReport, TermStart, Use, Version
+from tests.simulation.planted.planting import Planted, sends, server_with
 from tests.simulation.run.actors import Cores
 from tests.simulation.run.scenario import Fault
 
 
-class SumsAsDeltasArrive(ShardServer):
+class SumsAsDeltasArrive(OwnedPartition):
     """Adds up in the order of the log, not in that of the ledger."""
 
-    @staticmethod
-    def _terms(owned: OwnedPartition, uses: Any, shard: int) -> Any:
-        arrived = sorted(uses, key=lambda use: owned.held[use.group, use.clock][shard].receipt.offset)
-        return ShardServer._terms(owned, arrived, shard)
+    def terms(self, uses: Sequence[Use], shard: int) -> list[Any]:
+        arrived = sorted(uses, key=lambda use: self.held[use.group, use.clock][shard].receipt.offset)
+        return super().terms(arrived, shard)
 
 
 class NeverRepeatsReceipts(ShardServer):
-    """Says nothing again to a new coordinator."""
+    """Repeats nothing for a new coordinator, receipts among it."""
 
-    def _repeat(self) -> list[Effect]:
-        return []
+    def on_ledger(self, folded: Folded) -> Iterator[Effect]:
+        is_new_term = isinstance(folded.record, TermStart)
+        repeated = (Receipt, ServerState, SnapshotReport)
+        return (one for one in super().on_ledger(folded) if not is_new_term or not sends(one, *repeated))
+
+    def on_revoked(self, partitions: Iterable[int]) -> list[Effect]:
+        return [one for one in super().on_revoked(partitions) if not sends(one, Receipt, ServerState, SnapshotReport)]
 
 
-class NeverPublishes(ShardServer):
+class NeverPublishes(Server):
     """Applies versions and keeps them to itself."""
 
-    def _published(self, owned: OwnedPartition, version: int) -> list[Effect]:
-        del owned, version
-        return []
+    def on(self, event: Input) -> Iterator[Effect]:
+        return (effect for effect in super().on(event) if not sends(effect, Parameters))
 
 
 class KeepsTheLastCopy(ShardServer):
     """Lets a later delta replace the first one of the same identity."""
 
-    def _hold(self, owned: Any, clock: Any, delta: Any, checked: Any, offset: int) -> Iterable[Effect]:
-        owned.held.get(clock, {}).pop(delta.shard, None)
-        return super()._hold(owned, clock, delta, checked, offset)
+    def on_delta(self, delta: Delta, received: Received) -> Iterable[Effect]:
+        owned = self.owned.get(received.partition)
+        if owned is not None:
+            owned.held.get((delta.group, delta.clock), {}).pop(delta.shard, None)
+        return super().on_delta(delta, received)
 
 
-class AppliesWhatIsThere(ShardServer):
+class AppliesWhatIsThere(OwnedPartition):
     """Does not wait for all deltas that a version names."""
 
-    def _can_apply(self, owned: OwnedPartition) -> bool:
-        return owned.is_loaded and owned.version + 1 in self._state.versions
+    def holds_all_of(self, record: Version) -> bool:
+        del record
+        return True
 
-    @staticmethod
-    def _terms(owned: OwnedPartition, uses: Any, shard: int) -> Any:
-        there = [use for use in uses if shard in owned.held.get((use.group, use.clock), {})]
-        return ShardServer._terms(owned, there, shard)
+    def terms(self, uses: Sequence[Use], shard: int) -> list[Any]:
+        return super().terms([use for use in uses if self._is_there(use, shard)], shard)
 
-    @staticmethod
-    def _buffers(owned: OwnedPartition, record: Version, shard: int) -> Any:
-        if record.buffers_of < 0:
+    def buffers(self, record: Version, shard: int) -> ShardBuffers | None:
+        if record.buffers_of < 0 or not self._is_there(record.uses[record.buffers_of], shard):
             return None
-        use = record.uses[record.buffers_of]
-        is_there = shard in owned.held.get((use.group, use.clock), {})
-        return ShardServer._buffers(owned, record, shard) if is_there else None
+        return super().buffers(record, shard)
+
+    def _is_there(self, use: Use, shard: int) -> bool:
+        return shard in self.held.get((use.group, use.clock), {})
 
 
-class TakesTheLastBuffers(ShardServer):
+class TakesTheLastBuffers(OwnedPartition):
     """Takes over the buffers that arrived last, not those of the contribution that the ledger names."""
 
-    @staticmethod
-    def _buffers(owned: OwnedPartition, record: Version, shard: int) -> Any:
-        arrived = [owned.held[use.group, use.clock][shard] for use in record.uses if use.kind == "delta"]
+    def buffers(self, record: Version, shard: int) -> ShardBuffers | None:
+        arrived = [self.held[use.group, use.clock][shard] for use in record.uses if use.kind == "delta"]
         last = max(arrived, key=lambda held: held.receipt.offset, default=None)
         return None if last is None else (last.gradient, last.presence)
 
@@ -84,26 +90,29 @@ class AsksBuffersToBeFinite(ShardServer):
 
     def on_delta(self, delta: Delta, received: Received) -> Iterable[Effect]:
         if not is_finite(np.frombuffer(delta.payload, "<f4")):
-            return self._refuse((delta.group, delta.clock), "not finite")
+            self.refused.setdefault((delta.group, delta.clock), "not finite")
         return super().on_delta(delta, received)
 
 
 class SkipsTheTail(ShardServer):
     """Takes a partition over at the current version without folding what was before."""
 
-    def _activate(self) -> Iterable[Effect]:
-        before = set(self.owned)
-        effects = super()._activate()
-        for partition in set(self.owned) - before:
-            self.owned[partition].version = self._state.version
-        return effects
+    def __init__(self, name: str, incarnation: bytes, state: RunState) -> None:
+        super().__init__(name, incarnation, state)
+        self.ledger = state
+
+    def go_on(self) -> Iterator[Effect]:
+        for owned in self.owned.values():
+            if not owned.is_loaded:
+                owned.version = self.ledger.version
+        return super().go_on()
 
 
 MOVES = (Fault.MOVE, Fault.ZOMBIE, Fault.CRASH_SERVER, Fault.PAUSE)
 NEW_COORDINATORS = (Fault.MOVE, Fault.CRASH_SERVER, Fault.LOST_CLAIM, Fault.DUPLICATE)
 
 SHARDS = (
-    Planted("sums as deltas arrive", "4", Cores(server=server_with(shards=SumsAsDeltasArrive))),
+    Planted("sums as deltas arrive", "4", Cores(server=server_with(partition=SumsAsDeltasArrive))),
     Planted(
         "never repeats receipts",
         "9",
@@ -111,10 +120,10 @@ SHARDS = (
         NEW_COORDINATORS,
         seeds=80,
     ),
-    Planted("never publishes", "9", Cores(server=server_with(shards=NeverPublishes))),
+    Planted("never publishes", "9", Cores(server=NeverPublishes)),
     Planted("keeps the last copy", "4", Cores(server=server_with(shards=KeepsTheLastCopy))),
-    Planted("applies what is there", "4", Cores(server=server_with(shards=AppliesWhatIsThere))),
-    Planted("takes the last buffers", "4", Cores(server=server_with(shards=TakesTheLastBuffers)), buffers=True),
+    Planted("applies what is there", "4", Cores(server=server_with(partition=AppliesWhatIsThere))),
+    Planted("takes the last buffers", "4", Cores(server=server_with(partition=TakesTheLastBuffers)), buffers=True),
     Planted("asks buffers to be finite", "3", Cores(server=server_with(shards=AsksBuffersToBeFinite)), buffers=True),
     Planted("skips the tail", "4", Cores(server=server_with(shards=SkipsTheTail)), MOVES),
 )
