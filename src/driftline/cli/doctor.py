@@ -11,9 +11,9 @@ from driftline.cli.screens.tables import say
 from driftline.config.keys import RUN_NAME, key
 from driftline.config.settings import Settings
 from driftline.errors import BrokerError
-from driftline.observe.doctor.administration import commands, heading, read_principals
 from driftline.observe.doctor.examine import examine
 from driftline.observe.doctor.findings import PROBLEM, findings
+from driftline.observe.doctor.rights import commands, heading, read_principals
 
 
 def doctor(settings: Settings, *, principals: tuple[str, ...], home: Path, as_json: bool) -> None:

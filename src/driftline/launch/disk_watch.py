@@ -3,7 +3,8 @@
 import shutil
 from pathlib import Path
 
-from driftline.observe.run.disk_use import size
+from rich.filesize import decimal as size
+
 from driftline.observe.run.progress import Progress
 
 LOOK_S = 5.0

@@ -1,25 +1,24 @@
-"""Progress on the terminal: one line that changes, or a plain line every two seconds where there is none."""
+"""Progress on stderr: one line that changes on a terminal, a plain line every two seconds elsewhere."""
 
 import shutil
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-if TYPE_CHECKING:
-    from driftline.observe.run.progress import Progress
+from driftline.observe.run.progress import Progress, count
 
 REFRESH_S = 0.1
 PLAIN_S = 2.0
 LONG_S = 2.0
-"""A phase that takes longer than that says for how long it has: a line that stands still looks like a hang."""
+"""A phase that takes longer shows its seconds: a line that does not change looks like a hang."""
 
 _GAP = "  "
 _ERASE = "\r\x1b[K"
 
 
-def progress_words(seen: "Progress") -> list[str]:
-    """Return the parts of a progress line, the most wanted first: a narrow terminal shows no others."""
+def progress_words(seen: Progress) -> list[str]:
+    """Return the parts of a progress line, the most important first: a narrow terminal shows only those."""
     words = [seen.run]
     if seen.steps:
         words.append(f"version {seen.version}/{seen.steps}")
@@ -42,23 +41,18 @@ def progress_words(seen: "Progress") -> list[str]:
 
 
 def metric_words(metrics: Mapping[str, float]) -> list[str]:
-    """Return ``name value`` for every metric; the loss of held-out data is told from that of the batches."""
+    """Return ``name value`` for every metric; the loss on held-out data is called ``test loss``."""
     return [f"{'test loss' if name == 'loss' else name} {value:.3f}" for name, value in metrics.items()]
 
 
 def _fitted(words: list[str], width: int) -> str:
-    """Return as many words as fit, none of them in part, but for the first."""
+    """Return as many whole words as fit; only the first may be cut."""
     line = words[0][:width]
     for word in words[1:]:
         if len(line) + len(_GAP) + len(word) > width:
             break
         line += _GAP + word
     return line
-
-
-def count(number: int, thing: str) -> str:
-    """Write a number of things: ``1 worker``, ``2 workers``."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 class ProgressLine:
@@ -71,8 +65,8 @@ class ProgressLine:
         self._shown = ""
         self._phase, self._phase_since_s = "", 0.0
 
-    def show(self, seen: "Progress") -> None:
-        """Show it, if it is time."""
+    def show(self, seen: Progress) -> None:
+        """Show progress, if the last time was long enough ago."""
         now_s = time.monotonic()
         if seen.phase != self._phase:
             self._phase, self._phase_since_s = seen.phase, now_s
@@ -96,7 +90,7 @@ class ProgressLine:
         self._write(f"{text}\n")
 
     def clear(self) -> None:
-        """Take the changing line away."""
+        """Remove the changing line."""
         if self._updates_in_place and self._shown:
             self._write(_ERASE)
             self._shown = ""

@@ -21,7 +21,7 @@ from driftline.launch.faults import Fault
 from driftline.launch.launcher import Launcher, in_background
 from driftline.launch.nodes import nodes_for_faults, read_faults
 from driftline.launch.plan import Plan, lock_run, run_folder
-from driftline.observe.run.progress import Progress
+from driftline.observe.run.progress import Progress, count
 from driftline.observe.run.status import RunStatus
 from driftline.observe.run.summary import read_summary
 from driftline.runs.catalogue import Members, find_members
@@ -32,17 +32,17 @@ from driftline.training.task import Task, load_task
 from driftline.training.task.chosen import read_task
 
 CHILD_CONNECT_S = 60.0
-"""Seconds that a process of ours gives Kafka to answer at first: it has answered this one, so the machine is busy."""
+"""Seconds that a child process waits for Kafka's first answer. Kafka has answered this process, so it is only busy."""
 
 EVALUATORS = 1
-"""In this process."""
+"""Evaluators in this process."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked for, checked. ``settings.run`` may be taken if ``name_is_default``; then another is chosen."""
+    """Checked arguments. If ``name_is_default`` and a run ``settings.run`` exists, the run gets another name."""
 
     task: str
     task_settings: Mapping[str, str]
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def read_request(settings: Settings, home: Path, faults: str | None = None) -> Request:
-    """Return what was asked for, before anything is started.
+    """Check all arguments before anything is started.
 
     Raises:
         ConfigError: lists everything that is wrong.
@@ -98,8 +98,8 @@ def train(request: Request, show: Callable[[Progress], None], say: Say) -> Outco
 
     Args:
         request: see `read_request`.
-        show: given every new `Progress`.
-        say: told what happens to processes.
+        show: receives every new `Progress`.
+        say: receives a line about each event of a process.
 
     Raises:
         RunRefused: the run exists with other settings, or another command is at work on it.
@@ -114,7 +114,7 @@ def train(request: Request, show: Callable[[Progress], None], say: Say) -> Outco
             loading.result()
         with chosen_run(request, kafka, say) as (settings, existing):
             plan = _plan(request, kafka, settings, existing)
-            workers, servers = _count(plan.workers, "worker"), _count(plan.servers, "server")
+            workers, servers = count(len(plan.workers), "worker"), count(len(plan.servers), "server")
             say(f"run {settings.run}: {plan.task} with {workers} and {servers}, Kafka at {kafka.bootstrap_servers}")
             say(f"logs are in {plan.logs}")
             _say_metrics(plan.addresses(), say)
@@ -159,9 +159,9 @@ def _plan(request: Request, kafka: Reached, settings: RunSettings, existing: Mem
 
 
 def child_environment(connection: Connection) -> dict[str, str]:
-    """Hand Kafka's properties to the processes where other users cannot see them.
+    """Return variables that give Kafka's properties to child processes, where other users cannot see them.
 
-    Everything else is on their command lines, so variables and files that were settled here must not count again.
+    Command lines hold all other settings, so the variables and the file that this process has read are switched off.
     """
     properties = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
     return {
@@ -175,14 +175,14 @@ def child_environment(connection: Connection) -> dict[str, str]:
 
 
 def _say_metrics(addresses: Mapping[str, Address], say: Say) -> None:
-    """Say where each process will serve metrics, once it is certain that no other process is there.
+    """Report where each process will serve metrics, after checking that the ports are free.
 
     Raises:
-        UsageError: another process is.
+        UsageError: another process has one of the ports.
     """
     if not addresses:
         return
-    from driftline.telemetry.exporter import check_free  # noqa: PLC0415 - an extra, and only when it is asked for
+    from driftline.telemetry.exporter import check_free  # noqa: PLC0415 - an optional dependency
 
     for name, address in addresses.items():
         check_free(*address)
@@ -191,7 +191,7 @@ def _say_metrics(addresses: Mapping[str, Address], say: Say) -> None:
 
 @contextmanager
 def chosen_run(request: Request, kafka: Reached, say: Say) -> Iterator[tuple[RunSettings, Members]]:
-    """Decide on the name, and keep other ``train`` commands of this home away from it."""
+    """Choose the name of the run, and lock it against other ``train`` commands of this home."""
     home, wanted = request.connection.home, request.settings.run
     name, reserved = wanted, set[str]()
     if request.name_is_default:
@@ -214,7 +214,3 @@ def chosen_run(request: Request, kafka: Reached, say: Say) -> Iterator[tuple[Run
         yield settings, existing or Members()
     finally:
         lock.release()
-
-
-def _count(names: Sequence[str], thing: str) -> str:
-    return f"{len(names)} {thing}{'' if len(names) == 1 else 's'}"

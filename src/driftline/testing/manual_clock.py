@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """A monotonic clock that moves only when told to: ``MemoryBroker(clock.now_s)`` stamps records with it.
+    """A monotonic clock that moves only when a test advances it: ``MemoryBroker(clock.now_s)`` stamps records with it.
 
     Args:
         start_s: seconds that it shows at first.

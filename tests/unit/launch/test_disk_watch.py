@@ -19,7 +19,7 @@ class Disk:
         monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=self.free))
 
 
-def test_a_disk_that_is_too_small_for_the_run_is_said_once_and_at_once(
+def test_a_disk_that_is_too_small_for_the_run_is_reported_once_and_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Before the broker dies of it, with what to do."""
@@ -33,7 +33,7 @@ def test_a_disk_that_is_too_small_for_the_run_is_said_once_and_at_once(
     assert watch.look(seen, 20.0) == ""
 
 
-def test_a_disk_that_fills_up_is_said_each_time_half_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_is_reported_at_each_half(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whoever fills it."""
     disk, watch, seen = Disk(monkeypatch), DiskWatch(tmp_path), Progress(run="r", phase="")
     said = []
@@ -44,11 +44,11 @@ def test_a_disk_that_fills_up_is_said_each_time_half_is_gone(monkeypatch: pytest
     assert watch.look(seen, 61.0) == ""  # looked a moment ago
 
 
-def test_the_disks_of_somebody_elses_kafka_are_not_seen() -> None:
+def test_the_disks_of_another_kafka_are_not_watched() -> None:
     assert DiskWatch(None).look(Progress(run="r", phase="", disk_bytes=1 << 60), 0.0) == ""
 
 
-def test_a_folder_that_vanishes_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_vanishes_is_reported_once_and_ends_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     watch, seen = DiskWatch(folder), Progress(run="r", phase="")
     assert watch.look(seen, 0.0) == f"the disk of {folder} is not watched any longer: No such file or directory"

@@ -23,7 +23,9 @@ def heard(broker: MemoryBroker) -> list[object]:
     return [decode(one.value) for one in until_end(broker, topic_name("r", Stream.EVENTS), 0, Start.BEGINNING)]
 
 
-def test_a_goodbye_is_said_for_the_dead_and_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exit_is_reported_for_an_ended_process_and_for_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Not for who lives, not for a namesake elsewhere; again while the ledger has the member, and not afterwards."""
     broker = MemoryBroker()
     broker.admin().create(run_topics("r", 1))
@@ -70,7 +72,7 @@ def test_a_watch_reads_version_and_coordinator_from_the_ledger() -> None:
 
 
 @pytest.mark.parametrize(("reason", "word"), [(PROCESS_ENDED, PROCESS_ENDED), ("no more for today", "left")])
-def test_the_ledger_tells_a_death_that_was_seen_from_a_goodbye(reason: str, word: str) -> None:
+def test_the_ledger_tells_a_reported_exit_from_a_leave(reason: str, word: str) -> None:
     """People ask why a worker is gone; whatever else it says of it stays out of the ledger."""
     stage = Stage()
     stage.play(1)

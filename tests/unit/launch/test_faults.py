@@ -46,7 +46,7 @@ def test_the_faults_of_a_script_come_by_version() -> None:
     ]
 
 
-def test_everything_that_is_wrong_with_a_script_is_said_at_once() -> None:
+def test_all_problems_of_a_script_are_reported_at_once() -> None:
     """With the word that may have been meant."""
     script = "kil server-1@5, kill coordinater@-1, pause worker-0@7 for 10 parsecs, kill it, stop all leader@4"
     with pytest.raises(ConfigError) as refused:
@@ -69,7 +69,7 @@ def test_a_script_without_a_fault_is_refused(text: str) -> None:
         parse_script(text)
 
 
-def test_a_fault_of_nobody_is_refused() -> None:
+def test_a_fault_without_a_possible_target_is_refused() -> None:
     """Who is there is known before anything is started."""
     faults = parse_script("kill server-3@1, kill worker-1@2, kill leader@3, kill worker-2@90")
     found = target_problems(faults, servers=["server-1", "server-2"], workers=["worker-1"], nodes=[], last=80)

@@ -58,7 +58,7 @@ def nodes(three: Three) -> Nodes:
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_whoever_starts_all_nodes_again_uses_them_as_before(three: Three, nodes: Nodes, used: bool) -> None:  # noqa: FBT001 - a parameter
+def test_starting_all_nodes_again_keeps_whether_they_are_in_use(three: Three, nodes: Nodes, used: bool) -> None:  # noqa: FBT001 - a parameter
     """If somebody else uses them, who could not stop them otherwise, not at all; if it did, they must not end."""
     three.is_used = used
     for name in nodes.find("brokers"):
@@ -68,7 +68,7 @@ def test_whoever_starts_all_nodes_again_uses_them_as_before(three: Three, nodes:
     assert three.is_used is used
 
 
-def test_a_node_that_runs_again_is_not_ended_by_whoever_wants_it_back(three: Three, nodes: Nodes) -> None:
+def test_a_node_that_runs_again_is_not_ended_by_its_own_undoing(three: Three, nodes: Nodes) -> None:
     """Somebody else has started it meanwhile, as the whole broker's start does."""
     assert nodes.signal("broker-2", signal.SIGKILL)
     three.revive(2)
@@ -77,7 +77,7 @@ def test_a_node_that_runs_again_is_not_ended_by_whoever_wants_it_back(three: Thr
     assert three.running(2) is again
 
 
-def test_a_node_that_is_killed_while_it_starts_is_left_to_who_undoes_that(three: Three, nodes: Nodes) -> None:
+def test_a_node_that_is_killed_while_it_starts_is_left_to_the_later_undoing(three: Three, nodes: Nodes) -> None:
     """Its start fails, and that is no failure of the earlier fault."""
 
     def killed(number: int) -> None:

@@ -38,7 +38,7 @@ def until_up(child: Child) -> None:
         time.sleep(0.01)
 
 
-def test_an_end_is_told_once_with_its_code_and_the_end_of_its_log(children: Children) -> None:
+def test_an_end_is_reported_once_with_its_code_and_the_end_of_its_log(children: Children) -> None:
     """Output and errors go to the log."""
     child = start(children, "worker-1", FAILS)
     assert children.wait(30)
@@ -57,7 +57,7 @@ def test_a_second_start_adds_to_the_log_but_shows_only_its_own_end(children: Chi
     assert child.log.read_text() == "start 1\nstart 2\n"
 
 
-def test_a_killed_process_is_told_by_its_signal(children: Children) -> None:
+def test_a_killed_process_is_described_by_its_signal(children: Children) -> None:
     """Not by a negative number."""
     child = start(children, "server-1", STEADY, role="server")
     until_up(child)

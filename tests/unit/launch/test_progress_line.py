@@ -99,7 +99,7 @@ def test_on_a_terminal_a_long_phase_counts_its_seconds(monkeypatch: pytest.Monke
     assert set(shown[-9:]) == {"r", "r  ended"}
 
 
-def test_on_a_terminal_one_line_changes_and_what_is_said_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_one_line_changes_and_messages_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """It never wraps nor ends within a word, and it is taken away at the end."""
     monkeypatch.setenv("COLUMNS", "30")
     stream = Terminal()

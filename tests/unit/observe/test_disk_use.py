@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds
 from driftline.ledger.run_state import RunState
-from driftline.observe.run.disk_use import deltas_between, disk_use, kept_deltas, size
+from driftline.observe.run.disk_use import deltas_between, disk_use, kept_deltas
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from tests.support.shard_models import cut
 
@@ -15,7 +13,7 @@ CONFIG = RunConfig(name="r", workers=4, steps=1000, rule=RuleConfig(name="adamw"
 LAYOUT = cut([("w", 25_000_000, 0)])
 
 
-def test_everything_is_kept_unless_somebody_says_otherwise() -> None:
+def test_every_delta_is_kept_by_default() -> None:
     """1,000 versions of four deltas of 100 MB, and ten snapshots of master weights and two moments."""
     words = disk_use(CONFIG, LAYOUT)
     assert "about 400.0 MB of deltas a version, about 403.0 GB to version 1000" in words
@@ -32,13 +30,6 @@ def test_behind_a_checkpoint_the_disk_stays_flat() -> None:
     words = disk_use(replace(CONFIG, retain="checkpoint"), LAYOUT)
     assert "every 100 versions" in words
     assert "about 40.6 GB at a time" in words
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(0, "0.0 kB"), (999_900, "999.9 kB"), (1_000_000, "1.0 MB"), (2.5e15, "2500.0 TB")]
-)
-def test_sizes_are_said_in_units_of_a_thousand(count: float, words: str) -> None:
-    assert size(count) == words
 
 
 def test_what_is_kept_is_counted_by_offsets() -> None:

@@ -15,10 +15,9 @@ from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
 from driftline.cli import main
 from driftline.config.problems import Problems
-from driftline.observe.doctor.administration import PLACEHOLDERS, commands, heading, read_principals
 from driftline.observe.doctor.examine import clock_ahead_s, why_unreachable
 from driftline.observe.doctor.findings import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
-from driftline.observe.doctor.rights import ROLES, rights_of
+from driftline.observe.doctor.rights import PLACEHOLDERS, ROLES, commands, heading, read_principals, rights_of
 from driftline.testing import ManualClock
 
 NODE = Address(1, "kafka-1", 9092)
@@ -39,7 +38,7 @@ def said(**changes: Any) -> list[Finding]:
     return [one for one in findings(facts) if one.level != OK]
 
 
-def test_of_a_sound_kafka_nothing_bad_is_said() -> None:
+def test_a_sound_kafka_has_no_findings_but_ok() -> None:
     """And each thing that was looked at is mentioned."""
     assert said() == []
     assert {"answer", "address", "limits", "groups", "copies", "clock"} == {one.subject for one in findings(SOUND)}
@@ -60,7 +59,7 @@ WRONG: list[tuple[dict[str, object], str, str]] = [
         "a dead one is noticed after 45 s",
     ),
     ({"addresses": (NODE, Address(2, "b", 1))}, NOTE, "default.replication.factor is 1: a run is lost"),
-    ({"settings": None, "settings_problem": "no right"}, NOTE, "not looked at: no right"),
+    ({"settings": None, "settings_problem": "no right"}, NOTE, "not examined: no right"),
     ({"clock_ahead_s": 3 * 3600.0}, PROBLEM, "this machine's clock is 3.0 h ahead of Kafka's; set it by NTP"),
     ({"clock_ahead_s": -90.0}, PROBLEM, "this machine's clock is 1.5 min behind Kafka's"),
     ({"clock_ahead_s": 5.0}, NOTE, "5.00 s ahead of Kafka's"),
@@ -69,7 +68,7 @@ WRONG: list[tuple[dict[str, object], str, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "level", "text"), WRONG, ids=[text for _, _, text in WRONG])
-def test_each_thing_that_is_wrong_is_said_with_its_weight(changes: dict[str, object], level: str, text: str) -> None:
+def test_each_problem_has_its_level_and_its_words(changes: dict[str, object], level: str, text: str) -> None:
     """Only what keeps a run from working is a problem."""
     (found,) = said(**changes)
     assert found.level == level
@@ -107,7 +106,7 @@ def test_topics_that_do_not_fit_are_a_problem() -> None:
         (2, "2 of 5 topics of run r are there and fit, the others could be made"),
     ],
 )
-def test_topics_that_are_there_are_counted(there: int, said: str) -> None:
+def test_existing_topics_are_counted(there: int, said: str) -> None:
     """And others are spoken of only if there are any."""
     names = [f"topic {spec.name}" for spec in run_topics("r", 4)[:there]]
     facts = dataclasses.replace(SOUND, run="r", operations=dict.fromkeys(names, frozenset[str]()))
@@ -145,7 +144,7 @@ def test_the_administrators_commands_name_every_topic_and_right_once() -> None:
         for right in rights_of(role, "r"):
             assert right.command(named[role], "kafka:9093") in lines
     assert any("User:READER" in line for line in lines)
-    assert heading(named).endswith("; --principal ROLE=PRINCIPAL says who is READER, OWNER:")
+    assert heading(named).endswith("; --principal ROLE=PRINCIPAL names READER, OWNER:")
     assert heading(dict.fromkeys(ROLES, "User:ada")) == "An administrator runs, as far as it is not done yet:"
     assert all(shlex.split(line)[2] == "kafka:9093" for line in lines)
     assert PLACEHOLDERS.keys() == set(ROLES)

@@ -129,7 +129,7 @@ def test_a_position_that_is_not_there_is_answered_with_those_that_are(
         shown(broker, position)
 
 
-def test_what_was_deleted_is_said_to_be() -> None:
+def test_deleted_records_are_reported_as_deleted() -> None:
     """A trimmed partition is no short one."""
     run = small_run("trimmed")
     run.play()
@@ -239,13 +239,13 @@ def test_a_tombstone_and_its_key_are_shown(ledger: AnnotatedLedger) -> None:
     assert viewed(None, ledger, key=b"\x00\x1b[2J").key == "001b5b324a"
 
 
-def test_a_record_in_a_foreign_stream_is_told(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
+def test_a_record_in_a_foreign_stream_is_named_as_such(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
     assert viewed(a_delta(broker), ledger, "parameters/0@0").verdict.startswith(
         "a Delta does not belong into parameters"
     )
 
 
-def test_a_shard_in_a_foreign_partition_is_told(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
+def test_a_shard_in_a_foreign_partition_is_named_as_such(broker: MemoryBroker, ledger: AnnotatedLedger) -> None:
     assert viewed(a_delta(broker), ledger, "deltas/1@0").verdict.endswith("shard 0 does not live in partition 1")
 
 
@@ -302,7 +302,7 @@ def test_a_ledger_that_contradicts_itself_can_still_be_looked_at() -> None:
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_version_names_who_is_in_it_and_for_how_much(ledger: AnnotatedLedger) -> None:
+def test_a_version_names_its_contributions_and_their_weights(ledger: AnnotatedLedger) -> None:
     seen = view_version(RUN, 2, ledger)
     assert [(one.worker, one.clock, one.base_version, one.staleness) for one in seen.uses] == [
         ("ada", 2, 1, 0),

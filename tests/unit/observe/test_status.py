@@ -74,7 +74,7 @@ def test_wire_bytes_are_the_payload_of_what_was_settled_and_published(seen: RunS
     assert seen.wire_bytes == (4 + 1 + 3) * ELEMENTS * 4
 
 
-def test_workers_are_told_by_the_ledger_and_by_what_they_said(seen: RunStatus) -> None:
+def test_workers_have_facts_of_the_ledger_and_of_their_heartbeats(seen: RunStatus) -> None:
     """A removed one keeps its counts and says why it is gone."""
     first, second = seen.workers
     assert (first.name, first.clock, first.contributions, first.state, first.waiting_share) == (
@@ -121,7 +121,7 @@ def test_a_run_in_training_tells_the_silent_from_the_living() -> None:
     assert [one.state for one in seen.servers] == ["live", "live"]
 
 
-def test_a_run_that_nobody_accepted_yet_is_empty_and_has_every_field() -> None:
+def test_a_run_without_a_start_is_empty_and_has_every_field() -> None:
     """Its topics exist, its ledger holds nothing."""
     seen = status_of(Ledger())
     assert (seen.state, seen.uuid, seen.version, seen.workers) == ("empty", None, 0, ())
@@ -132,7 +132,7 @@ def test_a_run_that_nobody_accepted_yet_is_empty_and_has_every_field() -> None:
     )
 
 
-def test_a_run_that_waits_for_its_workers_names_where_one_sees_who_is_here() -> None:
+def test_a_run_that_waits_for_workers_names_the_command_that_shows_them() -> None:
     """They are no members yet, so the table has none of them."""
     seen = dataclasses.replace(status_of(Ledger()), state="waiting")
     assert status_lines(seen)[2].endswith(
@@ -186,7 +186,7 @@ def test_shards_are_written_short(numbers: tuple[int, ...], short: str) -> None:
     assert ranges(numbers) == short
 
 
-def test_training_time_is_told_by_the_brokers_clock() -> None:
+def test_training_time_is_measured_by_the_brokers_clock() -> None:
     """From the first join to the end, however late somebody looks."""
     clock = ManualClock()
     broker = MemoryBroker(clock.now_s)

@@ -14,7 +14,7 @@ RUN = "over"
 
 
 @pytest.mark.parametrize("stream", [Stream.EVENTS, Stream.LEDGER])
-def test_a_run_that_is_deleted_when_it_is_over_is_said_to_be_both(stream: Stream) -> None:
+def test_a_run_that_is_deleted_at_its_end_is_reported_as_ended_and_deleted(stream: Stream) -> None:
     """Somebody else ran `driftline runs delete`: how the run ended is said, and why there is nothing more to say."""
     broker = MemoryBroker()
     run_in_process(broker, offer(RUN, 1, 3), ["ada"], compute)

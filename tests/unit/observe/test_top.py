@@ -60,7 +60,7 @@ def one_version() -> Ledger:
     return Ledger().start().version(1, use(G1, 1), use(G2, 1))
 
 
-def test_who_is_done_waits_for_who_is_not() -> None:
+def test_a_worker_that_is_ahead_waits_for_those_behind() -> None:
     """Lock-step: one has spent its second clock, the other is at it."""
     assert waits(view_of(one_version(), beats(clocks=(2, 1)))) == {"worker-1": ("worker-2",), "worker-2": ()}
 
@@ -76,7 +76,7 @@ def test_without_the_newest_parameters_the_servers_are_waited_for() -> None:
     assert [row.behind for row in seen.workers] == [1, 0]
 
 
-def test_of_whom_nothing_was_heard_since_the_newest_version_nothing_is_said() -> None:
+def test_a_worker_without_a_heartbeat_since_the_newest_version_has_no_known_wait() -> None:
     """What it does by now is not known, and is not made up."""
     clock, broker, ledger = ManualClock(), MemoryBroker(ManualClock().now_s), one_version()
     assert waits(view_of(ledger)) == {"worker-1": None, "worker-2": None}
@@ -89,11 +89,11 @@ def test_of_whom_nothing_was_heard_since_the_newest_version_nothing_is_said() ->
         assert waits(watch.view(1)) == {"worker-1": None, "worker-2": None}
 
 
-def test_nobody_waits_once_a_run_is_over() -> None:
+def test_no_worker_waits_once_a_run_is_over() -> None:
     assert waits(view_of(whole_run(), events())) == {"worker-1": None, "worker-2": None}
 
 
-def test_who_has_left_waits_for_nobody() -> None:
+def test_a_worker_that_left_does_not_wait() -> None:
     goodbye = Leave(run=UUID, worker="worker-2", incarnation=SECOND, reason="stopped")
     seen = view_of(one_version(), [*beats(clocks=(2, 1)), goodbye])
     assert waits(seen) == {"worker-1": ("worker-2",), "worker-2": None}
@@ -165,7 +165,7 @@ def test_a_narrow_screen_has_fewer_columns_and_no_half_numbers(width: int) -> No
     assert not any("…" in line for line in lines[workers_at : servers_at + 2])
 
 
-def test_who_needs_looking_at_is_not_what_is_left_out() -> None:
+def test_members_with_problems_are_shown_first_when_not_all_fit() -> None:
     """Of fifty workers the silent one is shown."""
     seen = view_of(one_version(), beats(clocks=(2, 1)))
     first = seen.workers[0]
@@ -174,7 +174,7 @@ def test_who_needs_looking_at_is_not_what_is_left_out() -> None:
     assert any(line.startswith("w49     silent ") for line in drawn(crowd, 80, 24))
 
 
-def test_failures_contradictions_and_silence_are_said() -> None:
+def test_failures_contradictions_and_silence_are_shown() -> None:
     ledger = one_version()
     ledger.version(7)
     said: list[Event] = [server("server-1", (0,), {"undecodable": 2, "duplicates": 5})]
@@ -210,7 +210,7 @@ def test_the_object_is_that_of_status_with_more() -> None:
     assert [line["offset"] for line in back["ledger"]] == [0, 1, 2, 3]
 
 
-def test_who_waits_for_the_first_frame_reads_how_far_the_ledger_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_before_the_first_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long ledger is read from its beginning, and an empty screen looks like a hang."""
     broker = MemoryBroker()
     ledger = whole_run()
@@ -322,7 +322,7 @@ def _read_until(descriptor: int, word: bytes, timeout_s: float = 30.0) -> bool:
     return word in seen
 
 
-def test_before_the_start_it_says_who_is_there_and_how_many_are_awaited() -> None:
+def test_before_the_start_it_shows_newcomers_and_the_number_awaited() -> None:
     """Two are needed, one is ready; who has joined is no newcomer."""
     ledger = Ledger()
     ledger.values = Ledger().start().values[:2]

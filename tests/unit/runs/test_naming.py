@@ -27,7 +27,7 @@ def test_a_run_that_ended_is_refused_with_the_way_out() -> None:
         find_members(broker, "told")
 
 
-def test_a_run_that_goes_on_without_anybody_is_joined_under_the_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_live_workers_is_joined_under_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that its workers read the data that they would have read."""
     monkeypatch.setattr("driftline.runs.catalogue.LISTEN_S", 0.1)
     broker = MemoryBroker()

@@ -73,7 +73,7 @@ def test_no_version_is_made_after_a_stop_was_asked_for() -> None:
     assert [record.version for record in records if isinstance(record, Version)] == [1, 2]
 
 
-def test_a_stop_of_another_run_of_the_name_is_not_heard() -> None:
+def test_a_stop_of_another_run_of_the_name_is_ignored() -> None:
     """As no event is."""
     stage = Stage()
     stage.play(2)
@@ -96,7 +96,7 @@ def test_a_run_is_made_by_command_without_any_server_and_again_if_it_is_the_same
     assert not [thread for thread in threading.enumerate() if thread.name == "ada-server"]
 
 
-def test_a_run_without_anybody_is_stopped_by_command_and_only_once(broker: MemoryBroker) -> None:
+def test_a_run_without_members_is_stopped_by_command_and_only_once(broker: MemoryBroker) -> None:
     """Our own server ends it; a second stop finds it ended."""
     create_run(broker, RUN, OFFER, "ada", timeout_s=DEADLINE_S)
     state = stop_run(broker, RUN, "ada", "enough", timeout_s=DEADLINE_S)

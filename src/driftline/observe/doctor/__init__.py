@@ -1,6 +1,5 @@
-"""What is wrong with a Kafka for a run, and what its administrator must run. Looks, and changes nothing.
+"""Problems of a Kafka for a run, and the commands that its administrator must run. Reads, and changes nothing.
 
-Entry points: `examine.examine` gathers the facts, `findings.findings` says what they mean, and
-`administration.commands` says what an administrator runs. May import ``config`` and ``broker``. Nothing here knows
-the command line, and nothing reads the records of a run.
+`examine` gathers facts, `findings` rates them, and `rights.commands` lists what an administrator runs. Nothing here
+reads the records of a run.
 """

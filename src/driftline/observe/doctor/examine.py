@@ -1,4 +1,4 @@
-"""Looks at a Kafka for `driftline doctor`, and leaves it as it was."""
+"""Gathers facts about a Kafka for `driftline doctor`, and leaves it as it was."""
 
 import socket
 import time
@@ -15,7 +15,7 @@ from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import PREFIX, run_topics
 from driftline.errors import BrokerError, RightMissing
 from driftline.observe.doctor.findings import Facts
-from driftline.observe.doctor.rights import SERVER_GROUPS
+from driftline.observe.doctor.rights import GROUPS
 
 CONNECT_S = 3.0
 PROBE_S = 10.0
@@ -52,7 +52,7 @@ def examine(settings: KafkaSettings, run: str, partitions: int, *, timeout_s: fl
 
 def _with_run(facts: Facts, survey: KafkaSurvey, specs: Sequence[TopicSpec], run: str) -> Facts:
     topics = survey.topic_operations([spec.name for spec in specs])
-    groups = survey.group_operations([f"{run}.{group}" for group in SERVER_GROUPS])
+    groups = survey.group_operations([f"{run}.{group}" for group in GROUPS])
     operations = {f"topic {name}": may for name, may in topics.items()}
     operations |= {f"group {name}": may for name, may in groups.items()}
     visible = sorted(name for name, may in topics.items() if may)
@@ -67,7 +67,7 @@ def _with_run(facts: Facts, survey: KafkaSurvey, specs: Sequence[TopicSpec], run
 
 
 def _attempt(ask: Callable[[], T]) -> tuple[T | None, str]:
-    """Return an answer, or why there is none."""
+    """Return an answer, or the reason that there is none."""
     try:
         return ask(), ""
     except BrokerError as error:
@@ -88,14 +88,14 @@ def why_unreachable(address: Address) -> str:
 
 
 def clock_ahead_s(broker: Broker, now_s: Callable[[], float]) -> float:
-    """Return by how many seconds our clock is ahead of that which stamps records; uses a topic of its own for it.
+    """Return how many seconds this machine's clock is ahead of Kafka's; creates a topic for it, and deletes it again.
 
     Args:
-        broker: where; the topic is deleted again.
-        now_s: our clock, seconds since the epoch.
+        broker: of the clock that stamps records.
+        now_s: this machine's clock, seconds since the epoch.
 
     Raises:
-        BrokerError: no topic may be made, written or read here.
+        BrokerError: this client may not create, write or read a topic.
     """
     topic = f"{PREFIX}-doctor-{uuid.uuid4().hex[:12]}"
     admin = broker.admin()
@@ -124,7 +124,7 @@ def _stamp(broker: Broker, topic: str, now_s: Callable[[], float]) -> float:
         while time.monotonic() < deadline_s:
             record = reader.poll(0.1)
             if isinstance(record, Record):
-                # Somewhere between before and after; in the middle, the error is half of that at most.
+                # The stamp lies between before and after; their middle is wrong by half of that at most.
                 return (before_s + after_s) / 2 - record.timestamp_ms / 1000
         raise BrokerError(f"the record of {topic} did not come back within {PROBE_S:g} s")
     finally:

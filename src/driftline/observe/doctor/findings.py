@@ -1,4 +1,4 @@
-"""What is wrong with a Kafka for a run: facts in, findings out. Nothing here asks a Kafka."""
+"""Problems of a Kafka for a run: facts in, findings out. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from driftline.observe.doctor.rights import ROLES, rights_of
 OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
 
 SESSION_MS = 6_000
-"""What driftline's servers ask for as their session time-out in a group."""
+"""Session time-out that driftline's servers request in a group."""
 
 SKEW_NOTE_S = 2.0
 SKEW_PROBLEM_S = 60.0
@@ -22,7 +22,7 @@ SKEW_PROBLEM_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``level`` is `OK`, `NOTE` or `PROBLEM`."""
+    """One thing that was examined. ``level`` is `OK`, `NOTE` or `PROBLEM`."""
 
     level: str
     subject: str
@@ -31,18 +31,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was seen of a cluster, and of one run of it if ``run`` is not empty.
+    """Facts about a cluster, and about one run of it if ``run`` is not empty.
 
     Attributes:
         answer_s: seconds until the first answer.
         unreachable: address → why it cannot be used from here.
         settings: of a node; None if they may not be read.
-        settings_problem: why not.
-        clock_ahead_s: seconds by which this machine's clock is ahead of Kafka's; None if that could not be found out.
-        clock_problem: why not.
-        operations: ``topic NAME`` or ``group NAME`` → what this client may do; what is not in it does not exist.
-        creation_problems: topic that does not exist → why this client could not make it.
-        differences: topics of the run that are not as needed.
+        settings_problem: why they may not.
+        clock_ahead_s: seconds by which this machine's clock is ahead of Kafka's; None if it is not known.
+        clock_problem: why it is not.
+        operations: ``topic NAME`` or ``group NAME``, of those that exist → operations that this client may perform.
+        creation_problems: topic that does not exist → why this client cannot create it.
+        differences: topics of the run with other settings than needed.
     """
 
     answer_s: float
@@ -60,7 +60,7 @@ class Facts:
 
 
 def findings(facts: Facts) -> list[Finding]:
-    """Return everything that can be said, in the order in which a person should read it."""
+    """Return all findings, in the order in which a person should read them."""
     found = [Finding(OK, "answer", f"Kafka answered in {facts.answer_s:.2f} s to {facts.client}")]
     found += [_about_address(address, facts.unreachable.get(address, "")) for address in facts.addresses]
     found += _about_settings(facts)
@@ -85,7 +85,7 @@ def _about_address(address: Address, why_not: str) -> Finding:
 
 def _about_settings(facts: Facts) -> list[Finding]:
     if facts.settings is None:
-        return [Finding(NOTE, "limits", f"not looked at: {facts.settings_problem}")]
+        return [Finding(NOTE, "limits", f"not examined: {facts.settings_problem}")]
     settings = facts.settings
     return [
         *_limit(settings, "message.max.bytes", least=LEAST_MESSAGE_BYTES, level=NOTE),
@@ -104,7 +104,7 @@ def _limit(settings: Mapping[str, str], name: str, *, least: int = 0, most: int 
     if least <= value <= most:
         return [Finding(OK, "limits", f"{name} is {value}")]
     needed = f"at least {least}" if value < least else f"at most {most}"
-    topics = "; the topics of a run say it themselves" if name == "message.max.bytes" else ""
+    topics = "; the topics of a run set their own" if name == "message.max.bytes" else ""
     return [Finding(level, "limits", f"{name} is {value}, {needed} is needed{topics}")]
 
 
@@ -172,7 +172,7 @@ def _about_rights(facts: Facts) -> list[Finding]:
 
 
 def missing_rights(facts: Facts, role: str) -> list[Right]:
-    """Return the rights of a role that this client lacks; those to a topic that does not exist cannot be known."""
+    """Return the rights of a role that this client lacks; those to a topic that does not exist are not known."""
     return [
         right
         for right in rights_of(role, facts.run)

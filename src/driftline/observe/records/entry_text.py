@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 from driftline.observe.records.annotated_ledger import AnnotatedLedger, LedgerEntry
+from driftline.observe.run.progress import count
 from driftline.schemas.records import (
     Checkpoint,
     Evaluation,
@@ -17,7 +18,7 @@ from driftline.schemas.records import (
     TermStart,
     Version,
 )
-from driftline.schemas.records.sample_range import count
+from driftline.schemas.records.sample_range import count as samples
 
 
 def describe_entry(entry: LedgerEntry, ledger: AnnotatedLedger) -> str:
@@ -38,7 +39,7 @@ def _decision(record: LedgerRecord, ledger: AnnotatedLedger) -> str:  # noqa: C9
         case TermStart():
             return f"term {record.term}: {record.coordinator} coordinates"
         case RunStart():
-            return f"the run starts, as {record.proposer} proposed: {_count(len(record.shards), 'shard')}"
+            return f"the run starts, as {record.proposer} proposed: {count(len(record.shards), 'shard')}"
         case Membership():
             return _membership(record)
         case Lease():
@@ -48,12 +49,12 @@ def _decision(record: LedgerRecord, ledger: AnnotatedLedger) -> str:  # noqa: C9
         case Publish():
             return f"version {record.version} is published"
         case Rejection():
-            discarded = f"; {_count(count(record.burned), 'sample')} discarded" if record.burned else ""
+            discarded = f"; {count(samples(record.burned), 'sample')} discarded" if record.burned else ""
             return f"clock {record.clock} of {ledger.name(record.group)} is rejected: {record.reason}{discarded}"
         case Evaluation():
             return f"version {record.version} measured: {_metrics(record)}"
         case Checkpoint():
-            return f"version {record.version} is checkpointed: {_count(len(record.places), 'tensor')} in the snapshots"
+            return f"version {record.version} is checkpointed: {count(len(record.places), 'tensor')} in the snapshots"
         case RunEnd():
             return f"the run {'fails' if record.failure else 'ends'}: {record.failure or record.reason}"
 
@@ -78,10 +79,10 @@ def _lease(record: Lease, ledger: AnnotatedLedger) -> str:
 
 def _version(record: Version) -> str:
     used = [use for use in record.uses if use.kind == "delta"]
-    words = [f"version {record.version} of {_count(len(used), 'contribution')}"]
+    words = [f"version {record.version} of {count(len(used), 'contribution')}"]
     skipped = len(record.uses) - len(used)
     if skipped:
-        words.append(_count(skipped, "skip"))
+        words.append(count(skipped, "skip"))
     if used:
         late = max(use.staleness for use in used)
         words.append(f"staleness {late}" if late == 0 else f"staleness up to {late}")
@@ -93,7 +94,3 @@ def _version(record: Version) -> str:
 
 def _metrics(record: Evaluation) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in sorted(record.metrics.items())) or "nothing"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -18,7 +18,7 @@ class UseView:
     Attributes:
         group: ``offset.index`` of the join that made it, in the ledger.
         kind: ``delta``, or ``skip`` (nothing was computed, nothing is added).
-        staleness: versions between the one that it was computed on and the one before it was used.
+        staleness: versions between its base version and the version before this one.
         weight: loss denominator, usually samples.
         loss: None if it is no finite number.
         samples: leased samples that it has used up, in words.

@@ -1,6 +1,8 @@
-"""What a run takes of Kafka's disks: before it does, arithmetic on its settings and layout; later, what is there."""
+"""Use of Kafka's disks by a run: a forecast from settings and layout, and later the bytes that are there."""
 
 from collections.abc import Mapping
+
+from rich.filesize import decimal as size
 
 from driftline.broker.port import Bounds, Broker
 from driftline.broker.topics import Stream, topic_name
@@ -11,12 +13,9 @@ from driftline.schemas.model.layout import Layout
 from driftline.schemas.model.tensors import FP32_BYTES
 from driftline.schemas.run.config import RunConfig
 
-_UNITS = ("kB", "MB", "GB", "TB")
-_STEP = 1000.0
-
 
 def disk_use(config: RunConfig, layout: Layout) -> str:
-    """Say in one line how much each copy of the run's log grows, and what keeps it small.
+    """Describe in one line how much each copy of the run's log grows, and what keeps it small.
 
     Deltas are the bulk: one model a worker and version. Snapshots hold the model, its moments and step counts.
     Parameters and events are bounded by the retention of their topics, and are left out.
@@ -33,7 +32,7 @@ def disk_use(config: RunConfig, layout: Layout) -> str:
 
 
 def most_bytes(config: RunConfig, layout: Layout) -> int:
-    """Return how many bytes of deltas and snapshots a copy of the log will hold at most; 0 if nobody can tell."""
+    """Return the most bytes of deltas and snapshots that a copy of the log will hold; 0 if the run has no end."""
     model = layout.elements * FP32_BYTES
     per_version = model * config.workers
     per_snapshot = model * (len(tensor_names(config.rule)) - 1)
@@ -44,11 +43,9 @@ def most_bytes(config: RunConfig, layout: Layout) -> int:
 
 
 def kept_deltas(broker: Broker, run: str, state: RunState) -> int | None:
-    """Return how many bytes of gradients the log of a run holds now, in one copy.
+    """Return the bytes of gradients that one copy of a run's log holds now, without headers.
 
-    None if we may not look, if the topic is gone (the ledger can still be read), and before the start of the run.
-
-    Counted by offsets: a delta that came twice counts twice, and of headers nothing does.
+    None if this client may not read the topic's offsets, if the topic is gone, and before the start of the run.
 
     Raises:
         BrokerError: Kafka does not answer.
@@ -73,13 +70,3 @@ def deltas_between(bounds: Mapping[int, Bounds], layout: Layout) -> int:
             elements = sum(stop - start for start, stop in map(layout.shard_range, shards))
             total += (kept.end - kept.begin) * elements * FP32_BYTES // len(shards)
     return total
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in words: 1.2 MB."""
-    value = count / _STEP
-    for unit in _UNITS[:-1]:
-        if value < _STEP:
-            return f"{value:.1f} {unit}"
-        value /= _STEP
-    return f"{value:.1f} {_UNITS[-1]}"

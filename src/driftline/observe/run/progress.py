@@ -46,6 +46,11 @@ class Progress:
     disk_bytes: int = 0
 
 
+def count(number: int, thing: str) -> str:
+    """Write a number of things: ``1 worker``, ``2 workers``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 class ProgressTracker:
     """Derives `Progress` from a fold of the ledger. The thread that owns the fold calls `update`."""
 
