@@ -37,7 +37,7 @@ test: check ## run every check, then every test (the last line counts them)
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-fast: $(READY) ## the unit tests that need no Kafka and little time
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not nodes and not kafka and not slow" tests/unit
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not nodes and not kafka and not slow" tests/unit tests/kills tests/recorded
 
 fix: $(READY) ## format, and mend what ruff can mend by itself
 	$(BIN)/ruff check --fix --exit-zero --quiet .

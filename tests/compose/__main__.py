@@ -9,9 +9,9 @@ import click
 
 from driftline.broker.embedded.files import cache_root
 from tests.compose import stand_in, story
-from tests.compose.description import ROOT
 from tests.compose.engine import Engine, NotRunnable, own_engine, running_engine
 from tests.compose.stack import Stack
+from tests.support import ROOT
 
 BUILD_S = 3600.0
 

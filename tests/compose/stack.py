@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.compose.description import FILE, ROOT
+from tests.compose.description import FILE
 from tests.compose.engine import Engine, said
+from tests.support import ROOT
 
 PROJECT = "driftline-compose-test"
 DRIFTLINE = (sys.executable, "-m", "driftline")

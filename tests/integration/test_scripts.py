@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.commands import Command, Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 ENDLESS = """
 import torch

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from driftline import __version__
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {  # in the checkout: in the wheel
     "src/driftline": "driftline",
     "producers": "driftline/producers",

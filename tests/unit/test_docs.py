@@ -12,8 +12,8 @@ import click
 import pytest
 
 from driftline.cli import COMMANDS, main
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FOLDERS = ("src", "schemas", "producers", "consumers", "training", "tests", "bench", "docs", "examples", "deploy")

@@ -13,9 +13,9 @@ import driftline
 import driftline.testing
 from tests.site.drawings import DRAWINGS
 from tests.site.recording import draw
+from tests.support import ROOT
 from tests.unit.test_docs_words import found
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?//[^>]*>")
 

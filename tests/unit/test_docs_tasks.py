@@ -15,8 +15,9 @@ from driftline.training.model import rule as optimizer_settings
 from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
 from driftline.training.task.randomness import build_model
+from tests.support import ROOT
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
+PAGE = (ROOT / "docs" / "tasks.md").read_text()
 WRITTEN, TRIED, TESTED, KEPT = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -8,9 +8,9 @@ import click
 import pytest
 
 from driftline.cli import main
+from tests.support import ROOT
 from tests.unit.config.test_docs import ALL
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 INSTEAD = {

@@ -1,7 +1,6 @@
 """What the pages say about settings, commands and options is what the code has, and all of it."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
@@ -10,8 +9,9 @@ from click.testing import CliRunner
 from driftline.cli import COMMANDS, main
 from driftline.config.keys import KEYS
 from driftline.config.reference import tables
+from tests.support import ROOT
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = ROOT / "docs"
 CONFIGURATION = (DOCS / "configuration.md").read_text()
 PAGES = "".join(page.read_text() for page in sorted(DOCS.glob("*.md")))
 

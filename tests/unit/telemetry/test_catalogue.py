@@ -1,15 +1,15 @@
 """The catalogue of metrics: every metric is documented, and named by the rules of Prometheus."""
 
 import re
-from pathlib import Path
 
 from prometheus_client import ProcessCollector
 
 from driftline.ledger.rejection_reasons import OTHER, REASONS
 from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
 from driftline.telemetry.metrics import Kind
+from tests.support import ROOT
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "metrics.md").read_text()
+PAGE = (ROOT / "docs" / "metrics.md").read_text()
 
 
 def rows() -> dict[str, tuple[str, set[str]]]:

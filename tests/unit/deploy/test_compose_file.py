@@ -18,7 +18,8 @@ from driftline.broker.embedded.jars import KAFKA_VERSION
 from driftline.broker.embedded.properties import node_properties
 from driftline.cli import COMMANDS, main
 from driftline.cli.stopping import STOP_WITHIN_S
-from tests.compose.description import FILE, OURS, ROOT, described, interpolated, role_command
+from tests.compose.description import FILE, OURS, described, interpolated, role_command
+from tests.support import ROOT
 from tests.unit.test_docs import complaint
 
 SCHEMA = json.loads((ROOT / "tests" / "compose" / "compose-spec.json").read_text())

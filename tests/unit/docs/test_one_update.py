@@ -1,10 +1,9 @@
 """The page "one update as decoded records" is what the program makes, to the last digest."""
 
-from pathlib import Path
-
 from tests.one_update import one_update
+from tests.support import ROOT
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "one-update.md"
+PAGE = ROOT / "docs" / "one-update.md"
 
 
 def test_the_page_is_that_of_the_run() -> None:

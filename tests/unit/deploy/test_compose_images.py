@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.compose.description import ROOT, described
+from tests.compose.description import described
+from tests.support import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 INSTRUCTIONS = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", "")

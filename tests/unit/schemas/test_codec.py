@@ -30,7 +30,7 @@ from tests.support.strategies import (
     snake_case,
 )
 
-GOLDEN = Path(__file__).parent / "golden" / "records"
+GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "DRIFTLINE_REWRITE_GOLDEN"
 """Set it to 1 to write the golden files anew, after a schema changed on purpose; then look at the difference."""
 

@@ -18,10 +18,10 @@ from driftline.schemas.codec import decode, encode, peek_type
 from driftline.schemas.codec.shapes import bind
 from driftline.schemas.records import AnyRecord, Contribution, Rejection, Skip, Version
 from tests.support.strategies import RECORD_TYPES, avsc, records_of, snake_case
-from tests.unit.test_schemas_codec import bits, types
+from tests.unit.schemas.test_codec import bits, types
 
 FOLDER = Path(codec.__file__).parent.parent / "avsc" / "earlier"
-GOLDEN = Path(__file__).parent / "golden" / "records" / "earlier"
+GOLDEN = Path(__file__).parent / "golden" / "earlier"
 EARLIER = sorted(FOLDER.iterdir())
 
 by_file = pytest.mark.parametrize("file", EARLIER, ids=lambda file: file.stem)

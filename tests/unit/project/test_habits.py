@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 MAKEFILE = (ROOT / "Makefile").read_text()
 [SUBJECT_BUDGET] = map(int, re.findall(r"^SUBJECT_BUDGET := (\d+)$", MAKEFILE, re.MULTILINE))
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -12,8 +11,9 @@ from prometheus_client import ProcessCollector
 
 from driftline.telemetry.catalogue import MEMBER_LABELS, METRICS
 from driftline.telemetry.metrics import Kind
+from tests.support import ROOT
 
-GRAFANA = Path(__file__).resolve().parents[2] / "deploy" / "grafana"
+GRAFANA = ROOT / "deploy" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((GRAFANA / "driftline.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
