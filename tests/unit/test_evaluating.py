@@ -23,7 +23,7 @@ from driftline.training.task import Dataset, Task, evaluating
 from driftline.training.task.evaluating import evaluate_run
 from driftline.training.task.worker import work
 from driftline.training.worker.preparing import prepare_topics
-from tests.unit.test_same_run import OTHER, RUN, TOPICS, put_in_its_place, wait_until
+from tests.unit.ledger.test_same_run import OTHER, RUN, TOPICS, put_in_its_place, wait_until
 
 STEPS = 40
 DEADLINE_S = 60.0

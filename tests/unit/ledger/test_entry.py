@@ -21,7 +21,7 @@ from driftline.schemas.records import Checkpoint, FrozenState, Version
 from tests.support.small_model import small_run
 from tests.support.state_difference import state_difference
 from tests.support.still_run import StillRun
-from tests.unit.test_dump import fold, last, ledger
+from tests.unit.ledger.test_dump import fold, last, ledger
 
 
 @pytest.fixture(scope="module")

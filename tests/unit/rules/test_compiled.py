@@ -16,11 +16,11 @@ from driftline.rules import RULES, Engine, FloatArray, Kernel, Settings, choose_
 from driftline.rules.compiled import SAMPLES, bind_to, differences
 from driftline.rules.loops import adagrad_loop, adam_loop, loop_of, momentum_loop, sgd_loop
 from tests.support.shard_models import RULES_UNDER_TEST, digest_of_story
-from tests.unit import test_rules_golden as golden
+from tests.unit.rules import test_golden as golden
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOOPS = (adam_loop, adagrad_loop, momentum_loop, sgd_loop)
 INTERPRETED = Engine("interpreted", "", partial(bind_to, {loop: loop for loop in LOOPS}))
 

@@ -14,7 +14,7 @@ from driftline.schemas.records import Checkpoint, FrozenState, RunStart
 from tests.support.small_model import small_run
 from tests.support.state_difference import state_difference
 from tests.support.still_run import StillRun
-from tests.unit.test_checkpoints import checkpoints, records
+from tests.unit.coordinator.test_checkpoints import checkpoints, records
 
 
 @pytest.fixture(scope="module")

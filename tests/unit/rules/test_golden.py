@@ -1,6 +1,6 @@
 """The bits of every rule, as committed. They may change only together with a new name of the rule.
 
-To write the file anew, after a case was added: ``DRIFTLINE_REWRITE_GOLDEN=1 pytest tests/unit/test_rules_golden.py``,
+To write the file anew, after a case was added: ``DRIFTLINE_REWRITE_GOLDEN=1 pytest tests/unit/rules/test_golden.py``,
 then read the difference: a line that changes breaks the replay of every recorded run.
 """
 
@@ -14,7 +14,7 @@ from driftline.rules import Engine
 from driftline.schemas.run.config import RuleConfig
 from tests.support.shard_models import RULES_UNDER_TEST, Contribution, Model, cut, digest_of_story, numbers
 
-GOLDEN = Path(__file__).parent / "golden" / "rules" / "bits.json"
+GOLDEN = Path(__file__).parent / "golden" / "bits.json"
 SEGMENTS = (("weight", 6, 0), ("bias", 3, 1))
 CASES = {
     "sgd": RuleConfig(name="sgd", groups=({}, {"weight_decay": 0.1})),

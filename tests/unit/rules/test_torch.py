@@ -19,7 +19,7 @@ from driftline.schemas.run.config import RuleConfig
 from driftline.training.model.rule import _without_compiler
 from tests.support.shard_models import Contribution, Model, cut, numbers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEGMENTS = (("first", 7, 0), ("second", 5, 1), ("third", 4, 0))
 ELEMENTS = 16
 STEPS = 25
@@ -138,7 +138,7 @@ def test_torch_agrees_as_closely_on_its_slowest_path() -> None:
     """The tolerance is no accident of this CPU: ATEN_CPU_CAPABILITY=default takes torch's vector units away."""
     code = """
 import torch
-from tests.unit.test_rules_torch import RULES, compare_with_torch, with_defaults, RuleConfig
+from tests.unit.rules.test_torch import RULES, compare_with_torch, with_defaults, RuleConfig
 assert torch.backends.cpu.get_cpu_capability() == "DEFAULT", torch.backends.cpu.get_cpu_capability()
 for name in RULES:
     compare_with_torch(with_defaults(RuleConfig(name=name, groups=({"weight_decay": 0.1}, {}))), 1)
