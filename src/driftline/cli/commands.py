@@ -172,7 +172,6 @@ def show() -> None:
         RUN_ARGUMENT,
         Option(
             "--expect",
-            default="",
             metavar="HEAD",
             show_default=False,
             help="Prove that the ledger passes through this head, which was kept elsewhere: 16 or more of its hex "

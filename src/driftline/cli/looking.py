@@ -44,7 +44,7 @@ FRAME_LINES = 10
 QUIET_S = 5.0
 """After so long without a record the screen says so: members of a run in training write four times a second."""
 
-_HEAD = re.compile(r"|[0-9a-fA-F]{16,64}")
+_HEAD = re.compile(r"[0-9a-fA-F]{16,64}")
 
 T = TypeVar("T")
 
@@ -64,10 +64,10 @@ def show(settings: Settings, *, what: str, home: Path, as_json: bool) -> None:
     _print(dataclasses.asdict(seen), lines_of(seen), as_json=as_json)
 
 
-def verify(settings: Settings, *, expect: str, home: Path, as_json: bool) -> None:
+def verify(settings: Settings, *, expect: str | None, home: Path, as_json: bool) -> None:
     """Prove a run."""
     with _opened(settings, home, lambda: _check_head(expect)) as (broker, run):
-        report = verify_run(broker, run, expect=expect, say=say)
+        report = verify_run(broker, run, expect=expect or "", say=say)
     _print(report.to_dict(), report_lines(run, report), as_json=as_json)
     if report.first_bad is not None:
         raise IntegrityError(f"run {run} is not what its log says: {report.first_bad}")
@@ -120,8 +120,8 @@ def _look(broker: Broker, run: str, wanted: Selection) -> RecordView | VersionVi
     return view_version(run, check_version(wanted.version, ledger.state), ledger)
 
 
-def _check_head(expect: str) -> None:
-    if not _HEAD.fullmatch(expect):
+def _check_head(expect: str | None) -> None:
+    if expect is not None and not _HEAD.fullmatch(expect):
         raise UsageError(
             f"--expect: {expect!r} is not 16 to 64 hexadecimal digits; `driftline verify` shows a run's head"
         )
