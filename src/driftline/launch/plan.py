@@ -11,6 +11,8 @@ from driftline.config.run_settings import RunSettings
 from driftline.errors import UsageError
 from driftline.telemetry.exporting import Address, address_text
 
+_DRIFTLINE = (sys.executable, "-m", "driftline")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -40,14 +42,7 @@ class Plan:
 
     def server_command(self, name: str) -> list[str]:
         """Return the command line of one server."""
-        return [
-            *self._driftline("server"),
-            self.settings.run,
-            "--name",
-            name,
-            *self._metrics_options(name),
-            *self._common_options(),
-        ]
+        return [*_DRIFTLINE, "server", self.settings.run, "--name", name, *self._process_options(name)]
 
     def worker_command(self, name: str, mark: bytes = b"") -> list[str]:
         """Return the command line of one worker, with ``mark`` as the first bytes of its incarnations."""
@@ -56,17 +51,8 @@ class Plan:
         words = [word for option, value in given.items() for word in (option, str(value))]
         pairs = [word for key, value in self.task_settings.items() for word in ("--set", f"{key}={value}")]
         marked = ["--mark", mark.hex()] if mark else []
-        words = [
-            *self._driftline("worker"),
-            "--name",
-            name,
-            *words,
-            *pairs,
-            *self._metrics_options(name),
-            *self._common_options(),
-            *marked,
-        ]
-        return [*words, "--", self.task]
+        words += [*pairs, *self._process_options(name), *marked]
+        return [*_DRIFTLINE, "worker", "--name", name, *words, "--", self.task]
 
     @property
     def evaluator(self) -> str:
@@ -82,16 +68,10 @@ class Plan:
             name: (host, first + place) for place, name in enumerate((*self.servers, *self.workers, self.evaluator))
         }
 
-    def _metrics_options(self, name: str) -> list[str]:
+    def _process_options(self, name: str) -> list[str]:
         address = self.addresses().get(name)
-        return [] if address is None else ["--metrics", address_text(address)]
-
-    @staticmethod
-    def _driftline(role: str) -> list[str]:
-        return [sys.executable, "-m", "driftline", role]
-
-    def _common_options(self) -> list[str]:
-        return ["--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
+        metrics = [] if address is None else ["--metrics", address_text(address)]
+        return [*metrics, "--bootstrap-servers", self.bootstrap_servers, "--stop-with-stdin"]
 
 
 def run_folder(home: Path, run: str) -> Path:

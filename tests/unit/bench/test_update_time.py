@@ -39,7 +39,7 @@ def test_the_page_is_what_the_results_make_of_it(results: Results) -> None:
 
 
 def test_every_table_stands_on_the_page(results: Results) -> None:
-    """None is made for nobody."""
+    """Without results there is no chart."""
     named = [found["name"] for found in page.MARKER.finditer(page.PAGE.read_text())]
     assert sorted(named) == sorted(page.tables(results))
 

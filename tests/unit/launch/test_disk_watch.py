@@ -1,4 +1,4 @@
-"""A disk that will not last for the run is told before the broker ends of it."""
+"""A disk that will not last for the run is reported before the broker ends of it."""
 
 import shutil
 from dataclasses import replace
@@ -12,7 +12,7 @@ from driftline.observe.run.progress import Progress
 
 
 class Disk:
-    """A disk whose free space is as told."""
+    """A disk whose free space a test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = 10 * LOW_BYTES

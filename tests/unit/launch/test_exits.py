@@ -1,4 +1,4 @@
-"""Goodbyes for workers whose processes have died without one: said for those alone, and until they are heard."""
+"""Exits of worker processes are reported for those alone, until the ledger has removed the member."""
 
 import pytest
 
@@ -18,8 +18,8 @@ from tests.support.small_ledger import UUID, whole_run, write
 from tests.support.stage import Stage
 
 
-def heard(broker: MemoryBroker) -> list[object]:
-    """Everything that was said to the coordinator."""
+def sent(broker: MemoryBroker) -> list[object]:
+    """Return all events in the log."""
     return [decode(one.value) for one in until_end(broker, topic_name("r", Stream.EVENTS), 0, Start.BEGINNING)]
 
 
@@ -34,19 +34,19 @@ def test_an_exit_is_reported_for_an_ended_process_and_for_no_other(
     exits = ExitReporter(broker, "r")
     for _ in range(3):  # more often than it is repeated
         exits.report_exits(UUID, members, {dead})
-    goodbye = Leave(run=UUID, worker="ada", incarnation=members["ada"], reason="its process has ended")
-    assert heard(broker) == [goodbye]
+    leave = Leave(run=UUID, worker="ada", incarnation=members["ada"], reason="its process has ended")
+    assert sent(broker) == [leave]
     monkeypatch.setattr(module, "RESEND_S", 0.0)
     exits.report_exits(UUID, members, {dead})
     exits.report_exits(UUID, members, {dead})
-    assert heard(broker)[1:]
-    assert set(heard(broker)) == {goodbye}
-    said = len(heard(broker))
+    assert sent(broker)[1:]
+    assert set(sent(broker)) == {leave}
+    before = len(sent(broker))
     del members["ada"]
     members["ada"] = new_incarnation(new_mark())  # it was started again
     exits.report_exits(UUID, members, {dead})
     exits.close()
-    assert len(heard(broker)) == said
+    assert len(sent(broker)) == before
 
 
 def test_a_mark_is_read_or_refused() -> None:
@@ -77,7 +77,7 @@ def test_the_ledger_tells_a_reported_exit_from_a_leave(reason: str, word: str) -
     stage = Stage()
     stage.play(1)
     start = stage.worker.state.start
-    goodbye = Leave(run=start.run, worker="worker-1", incarnation=stage.worker.incarnation, reason=reason)
-    stage.append(Stream.EVENTS, 0, bytes(encode(goodbye)))
+    leave = Leave(run=start.run, worker="worker-1", incarnation=stage.worker.incarnation, reason=reason)
+    stage.append(Stream.EVENTS, 0, bytes(encode(leave)))
     stage.settle()
     assert list(stage.server.state.removed.values()) == [word]

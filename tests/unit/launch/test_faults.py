@@ -82,7 +82,7 @@ def test_a_fault_without_a_possible_target_is_refused() -> None:
 
 
 class Stage:
-    """Processes that do nothing, and a run that is told."""
+    """Processes that do nothing, and a run whose ledger is written at once."""
 
     def __init__(self, folder: Path, script: str) -> None:
         self.broker = MemoryBroker()
@@ -100,7 +100,7 @@ class Stage:
         return self.children.start(name, role, STEADY)
 
     def play(self) -> None:
-        """Let the run be told, and wait until nothing is left to happen or to be undone."""
+        """Write the ledger of a whole run, and wait until all faults have happened and are undone."""
         self.chaos.start()
         write(self.broker, "told", whole_run().values)
         deadline_s = time.monotonic() + 30.0
@@ -130,7 +130,7 @@ def test_what_is_killed_is_started_again(tmp_path: Path) -> None:
 
 
 def test_what_is_killed_for_ever_stays_away_and_what_is_paused_goes_on(tmp_path: Path) -> None:
-    """A pause that is not over ends with the run, so that nobody stands still for ever."""
+    """A pause that is not over ends with the run, so that no process stays paused."""
     stage = Stage(tmp_path, "kill workers@0 for ever, pause server-2@1 for ever")
     try:
         stage.play()
@@ -143,7 +143,7 @@ def test_what_is_killed_for_ever_stays_away_and_what_is_paused_goes_on(tmp_path:
 
 
 def test_the_command_line_says_what_is_wrong_with_a_script_beside_everything_else(tmp_path: Path) -> None:
-    """Before anything is started or made; a broker that is somebody else's is not disturbed."""
+    """Before anything is started or made; faults do not happen to a broker that was not started here."""
     home = tmp_path / "home"
     script = "kill worker-4@5, kill leader@6, kill server-1@200, kil it@7"
     words = ["train", "digits", "--workers", "0", "--chaos", script, "--bootstrap-servers", "127.0.0.1:9"]

@@ -37,7 +37,7 @@ class Pretended(Plan):
         return [sys.executable, "-c", self.programs.get(name, STEADY)]
 
     def worker_command(self, name: str, mark: bytes = b"") -> list[str]:
-        """Run the program of this name; it bears no mark."""
+        """Run the program of this name; its command line has no mark."""
         del mark
         return self.server_command(name)
 
@@ -110,7 +110,7 @@ def test_a_lost_server_is_named_and_the_last_one_ends_the_run(play: Callable[...
 
 
 def test_processes_that_were_all_stopped_end_the_command(play: Callable[..., Played]) -> None:
-    """A clean end of all workers, but no end of the run: somebody else stopped them."""
+    """A clean end of all workers, but no end of the run: another command stopped them."""
     error = play(worker_1="", worker_2="").error()
     assert "every worker of this command was stopped before the run ended" in str(error)
 

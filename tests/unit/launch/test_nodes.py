@@ -59,7 +59,7 @@ def nodes(three: Three) -> Nodes:
 
 @pytest.mark.parametrize("used", [False, True])
 def test_starting_all_nodes_again_keeps_whether_they_are_in_use(three: Three, nodes: Nodes, used: bool) -> None:  # noqa: FBT001 - a parameter
-    """If somebody else uses them, who could not stop them otherwise, not at all; if it did, they must not end."""
+    """Nodes that another command uses stay in use; others end with the command that started them."""
     three.is_used = used
     for name in nodes.find("brokers"):
         assert nodes.signal(name, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What somebody who waits gets to see."""
+"""The progress line shows what fits, the most important first."""
 
 import io
 

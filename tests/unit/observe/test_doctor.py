@@ -1,4 +1,4 @@
-"""What is said of a Kafka, from facts; and what an administrator is told to run."""
+"""Findings about a Kafka, from facts, and the commands that an administrator has to run."""
 
 import dataclasses
 import os

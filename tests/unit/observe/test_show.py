@@ -55,7 +55,7 @@ def shown(broker: MemoryBroker, position: str) -> RecordView:
 def viewed(
     value: bytes | None, ledger: AnnotatedLedger, position: str = "deltas/0@7", key: bytes | None = None
 ) -> RecordView:
-    """Look at bytes as if they stood there."""
+    """View a value at a position where it was not read from."""
     wanted = parse_selection(position)
     assert isinstance(wanted, RecordPosition)
     topic = topic_name(RUN, wanted.stream)
@@ -287,7 +287,7 @@ def test_every_decision_is_one_line() -> None:
 
 
 def test_a_ledger_that_contradicts_itself_can_still_be_looked_at() -> None:
-    """The record that does it says so, and those behind it that nobody reads them."""
+    """The record that contradicts says so, and later records say that they are not read."""
     broker, written = MemoryBroker(), whole_run()
     written.version(7)
     written.version(8)

@@ -149,7 +149,7 @@ def test_the_table_for_people_names_everything(seen: RunStatus) -> None:
 
 
 def test_the_summary_names_contributions_and_shards(seen: RunStatus) -> None:
-    """What somebody who has waited wants to see."""
+    """Version, end and times stand in the first line."""
     text = "\n".join(summary_lines(seen, 2.0, 9.5))
     assert "run told ended at version 3: 2.0 s of training, 9.5 s in all" in text
     assert "3 contributions" in text
@@ -187,7 +187,7 @@ def test_shards_are_written_short(numbers: tuple[int, ...], short: str) -> None:
 
 
 def test_training_time_is_measured_by_the_brokers_clock() -> None:
-    """From the first join to the end, however late somebody looks."""
+    """From the first join to the end, however late it is read."""
     clock = ManualClock()
     broker = MemoryBroker(clock.now_s)
     write(broker, "told", whole_run().values[:3])

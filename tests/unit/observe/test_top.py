@@ -94,8 +94,8 @@ def test_no_worker_waits_once_a_run_is_over() -> None:
 
 
 def test_a_worker_that_left_does_not_wait() -> None:
-    goodbye = Leave(run=UUID, worker="worker-2", incarnation=SECOND, reason="stopped")
-    seen = view_of(one_version(), [*beats(clocks=(2, 1)), goodbye])
+    leave = Leave(run=UUID, worker="worker-2", incarnation=SECOND, reason="stopped")
+    seen = view_of(one_version(), [*beats(clocks=(2, 1)), leave])
     assert waits(seen) == {"worker-1": ("worker-2",), "worker-2": None}
     assert [one.state for one in seen.workers] == ["live", "left"]
 

@@ -16,7 +16,7 @@ from tests.support.small_ledger import (
 
 
 def test_runs_are_listed_and_one_that_cannot_be_read_does_not_hide_the_others() -> None:
-    """Its problem is told."""
+    """It is listed with its problem."""
     broker = MemoryBroker()
     write(broker, "told", whole_run().values)
     write(broker, "empty", [])

@@ -10,7 +10,7 @@ from tests.support.small_ledger import Ledger, whole_run, write
 
 
 def test_a_default_name_gets_the_first_free_number() -> None:
-    """Also if somebody is about to take one."""
+    """Reserved names are not free."""
     broker = MemoryBroker()
     assert unused_run_name(broker, "digits") == "digits"
     for run in ("digits", "digits-2"):

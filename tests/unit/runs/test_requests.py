@@ -1,4 +1,4 @@
-"""Runs are made and ended by command: the coordinator decides, the ledger says so, and nobody is left in doubt."""
+"""Runs are made and ended by command: the coordinator decides in the ledger, and the command reports it."""
 
 import dataclasses
 import threading
