@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
-from driftline.observe.run.progress import Progress, count
+from driftline.observe.records.values import count
+from driftline.observe.run.progress import Progress
 
 REFRESH_S = 0.1
 PLAIN_S = 2.0

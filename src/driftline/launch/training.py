@@ -21,7 +21,8 @@ from driftline.launch.faults import Fault
 from driftline.launch.launcher import Launcher, in_background
 from driftline.launch.nodes import nodes_for_faults, read_faults
 from driftline.launch.plan import Plan, lock_run, run_folder
-from driftline.observe.run.progress import Progress, count
+from driftline.observe.records.values import count
+from driftline.observe.run.progress import Progress
 from driftline.observe.run.status import RunStatus
 from driftline.observe.run.summary import read_summary
 from driftline.runs.catalogue import Members, find_members

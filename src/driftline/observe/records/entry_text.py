@@ -4,7 +4,7 @@ import math
 from collections import Counter
 
 from driftline.observe.records.annotated_ledger import AnnotatedLedger, LedgerEntry
-from driftline.observe.run.progress import count
+from driftline.observe.records.values import count
 from driftline.schemas.records import (
     Checkpoint,
     Evaluation,

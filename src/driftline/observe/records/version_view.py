@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from driftline.errors import UsageError
 from driftline.ledger.run_state import RunState
 from driftline.observe.records.annotated_ledger import AnnotatedLedger
-from driftline.observe.run.status import finite
+from driftline.observe.records.values import finite
 from driftline.schemas.model.tensors import FP32_BYTES
 from driftline.schemas.records import Use, Version
 

@@ -1,11 +1,11 @@
 """How far a run is, cheap enough to compute ten times a second."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from driftline.ledger.run_state import RunState
+from driftline.observe.records.values import finite
 from driftline.observe.run.disk_use import disk_use, most_bytes
 from driftline.observe.run.status import wire_bytes
 from driftline.schemas.model.layout import Layout
@@ -46,11 +46,6 @@ class Progress:
     disk_bytes: int = 0
 
 
-def count(number: int, thing: str) -> str:
-    """Write a number of things: ``1 worker``, ``2 workers``."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 class ProgressTracker:
     """Derives `Progress` from a fold of the ledger. The thread that owns the fold calls `update`."""
 
@@ -73,7 +68,7 @@ class ProgressTracker:
             steps=state.config.steps,
             epoch=state.leases.epoch,
             epochs=state.config.data.epochs,
-            loss=state.loss if math.isfinite(state.loss) else None,
+            loss=finite(state.loss),
             metrics={} if measured is None else dict(state.evaluations[measured].metrics),
             workers=len(state.groups),
             staleness=max(state.totals.staleness, default=0),

@@ -5,12 +5,12 @@ deletes them after a time.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from driftline.ledger.run_state import RunState
+from driftline.observe.records.values import finite
 from driftline.observe.run.recent_events import Member, RecentEvents
 from driftline.schemas.model.tensors import FP32_BYTES
 from driftline.schemas.records import GroupId
@@ -185,11 +185,6 @@ def wire_bytes(state: RunState) -> int:
         return 0
     settled = sum(state.totals.contributions.values()) + sum(state.totals.rejections.values())
     return (settled + state.totals.published) * state.layout.elements * FP32_BYTES
-
-
-def finite(value: float) -> float | None:
-    """Return a number that JSON can hold; None for NaN and infinity."""
-    return value if math.isfinite(value) else None
 
 
 def run_state_word(state: RunState) -> str:
