@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from driftline import cli
 from driftline.cli import main
 from tests.unit.config.test_docs import ALL
-from tests.unit.test_docs import complaint
-from tests.unit.test_docs_words import found
+from tests.unit.docs.test_pages import complaint
+from tests.unit.docs.test_words import found
 
 
 @pytest.mark.parametrize("words", ALL)

@@ -20,7 +20,7 @@ from driftline.cli import COMMANDS, main
 from driftline.cli.stopping import STOP_WITHIN_S
 from tests.compose.description import FILE, OURS, described, interpolated, role_command
 from tests.support import ROOT
-from tests.unit.test_docs import complaint
+from tests.unit.docs.test_pages import complaint
 
 SCHEMA = json.loads((ROOT / "tests" / "compose" / "compose-spec.json").read_text())
 COMPOSE = described()

@@ -14,7 +14,7 @@ import driftline.testing
 from tests.site.drawings import DRAWINGS
 from tests.site.recording import draw
 from tests.support import ROOT
-from tests.unit.test_docs_words import found
+from tests.unit.docs.test_words import found
 
 DOCS = ROOT / "docs"
 LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?//[^>]*>")

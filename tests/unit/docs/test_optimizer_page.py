@@ -2,14 +2,14 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 PAGE = (ROOT / "docs" / "optimizer.md").read_text()
 TESTS = (
-    *sorted((ROOT / "tests" / "unit").glob("test_optimizer*.py")),
+    *sorted((ROOT / "tests" / "unit").glob("**/test_*.py")),
     *sorted((ROOT / "tests" / "integration").glob("test_scripts*.py")),
 )
 
