@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from driftline.errors import Undecodable
-from driftline.schemas.codec.read_values import PRIMITIVES, Read, Unreadable, read_length, read_long, read_string
+from driftline.schemas.codec.primitives import READERS, Read, Unreadable, read_length, read_long, read_string
 from driftline.schemas.codec.shapes import Shape
 
 _SHOWN = 40
@@ -51,7 +51,7 @@ def _reader(shape: Shape) -> Read:
         case "enum":
             return _enum(shape.symbols)
         case kind:
-            return PRIMITIVES[kind]
+            return READERS[kind]
 
 
 def _record(shape: Shape) -> Read:
@@ -73,7 +73,7 @@ def _record(shape: Shape) -> Read:
         except Unreadable as broken:
             raise broken.inside(f".{name}") from None
         except IndexError:
-            raise Unreadable("the bytes end in the middle of it", f".{name}") from None
+            raise Unreadable("the bytes end in the middle of it").inside(f".{name}") from None
         return record, at
 
     return read

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline.errors import NotEncodable
+from driftline.schemas.codec.primitives import WRITERS, Refused, Write, write_long, write_string
 from driftline.schemas.codec.shapes import Shape
-from driftline.schemas.codec.write_values import PRIMITIVES, Refused, Write, write_long, write_string
 
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -161,4 +161,4 @@ def _payload_length(out: bytearray, payload: object) -> None:
     write_long(out, payload_view(payload).size)
 
 
-_LEAVES: Mapping[str, Write] = {**PRIMITIVES, "payload": _payload_length}
+_LEAVES: Mapping[str, Write] = {**WRITERS, "payload": _payload_length}
