@@ -41,10 +41,17 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class NoGradient:
-    """Why a worker spends a clock without a gradient, and the samples that it read for it, which are discarded."""
+    """Why a worker spends a clock without a gradient.
+
+    Attributes:
+        reason: stands in the log.
+        samples: that were read for it; they are discarded.
+        cursor: as of a `Gradient`.
+    """
 
     reason: str
     samples: Samples = ()
+    cursor: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

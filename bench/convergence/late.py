@@ -9,7 +9,9 @@ import torch
 
 from bench.convergence.trials import SEEDS, STUDIES, WORKERS
 from driftline.training.task import load_task, read_batch
-from driftline.training.task.randomness import build_model, raw_keys, set_torch_defaults
+from driftline.training.task.parts import build_model
+from driftline.training.task.randomness import set_torch_defaults
+from driftline.training.worker.order import raw_keys
 
 STEPS = 100
 LATE = (0, 1, 2)

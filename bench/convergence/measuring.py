@@ -21,7 +21,8 @@ from driftline.schemas.model.tensors import decode_fp32
 from driftline.schemas.records import Membership, Parameters, Version
 from driftline.training.model.layout import load_parameters
 from driftline.training.task import Task, load_task, read_batch
-from driftline.training.task.randomness import build_model, set_torch_defaults
+from driftline.training.task.parts import build_model
+from driftline.training.task.randomness import set_torch_defaults
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class Optimizer(ScriptOptimizer):
                 model,
                 reached.broker,
                 chosen,
-                place=f"kafka://{reached.bootstrap_servers}/{where.run}",
+                address=f"kafka://{reached.bootstrap_servers}/{where.run}",
                 worker=worker or os.environ.get(VARIABLE) or None,
                 timeout_s=timeout,
                 metrics=address,

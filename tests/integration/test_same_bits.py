@@ -8,8 +8,8 @@ import torch
 
 from driftline.training.model.layout import describe, flatten_parameters
 from driftline.training.task import load_task, read_batch
-from driftline.training.task.data import epoch_order
-from driftline.training.task.randomness import build_model
+from driftline.training.task.parts import build_model
+from driftline.training.worker.order import epoch_order
 from tests.integration.conftest import Trained
 from tests.integration.independent_fold import STREAMS, Fold, read_topic
 

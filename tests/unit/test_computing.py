@@ -11,14 +11,14 @@ from torch import Tensor, nn, optim
 
 from driftline.config.run_settings import RunSettings
 from driftline.ledger.follower import Model
-from driftline.producers.deltas import Gradient
+from driftline.producers.deltas import Gradient, NoGradient
 from driftline.schemas.records.sample_range import SampleRange
 from driftline.schemas.run.local_work import LocalWork
 from driftline.training.model.layout import flatten_parameters, load_parameters
 from driftline.training.task import Dataset, Task, read_batch
-from driftline.training.task.computing import Computing, Skipped
-from driftline.training.task.data import epoch_order
-from driftline.training.task.randomness import build_model
+from driftline.training.task.computing import Computing
+from driftline.training.task.parts import build_model
+from driftline.training.worker.order import epoch_order
 
 
 @dataclass(kw_only=True)
@@ -48,7 +48,7 @@ class Line(Task):
         return {}
 
 
-def compute(computing: Computing, batch: int) -> Gradient | Skipped:
+def compute(computing: Computing, batch: int) -> Gradient | NoGradient:
     """Compute a clock that begins with batch number ``batch`` of two epochs, of three batches each."""
     places = (SampleRange(epoch=batch // 3, start=4 * (batch % 3), count=12 - 4 * (batch % 3)),)
     leased = (*places, *(SampleRange(epoch=epoch, start=0, count=12) for epoch in range(batch // 3 + 1, 4)))
@@ -105,7 +105,7 @@ def test_clipping_bounds_the_norm_of_a_workers_own_gradient() -> None:
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_gradient_that_is_not_finite_is_skipped_by_name(steps: int) -> None:
     found = compute(Computing(Line(scale=float("inf")), settings(local=LocalWork(steps=steps))), 0)
-    assert isinstance(found, Skipped)
+    assert isinstance(found, NoGradient)
     assert "not finite" in found.reason
 
 
@@ -225,14 +225,14 @@ def test_a_timed_clock_with_a_batch_that_is_not_finite_is_skipped_with_what_it_h
     """It is discarded: read again it would be no better."""
     computing, _ = boxed(9.0, scale=float("inf"))
     found = compute(computing, batch=7)
-    assert isinstance(found, Skipped)
+    assert isinstance(found, NoGradient)
     assert found.samples == (SampleRange(epoch=2, start=4, count=4),)
 
 
 def test_a_clock_without_samples_is_skipped() -> None:
     computing = Computing(Line(), settings())
     found = computing.gradient(Model(0, computing.offer.masters), worker="w", start=0, clock=1, leased=())
-    assert found == Skipped("no samples are left", ())
+    assert found == NoGradient("no samples are left", ())
 
 
 def test_a_timed_clock_ends_with_what_is_leased() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftline.schemas.records.sample_range import SampleRange, Samples, count, joined
-from driftline.training.task.data import LeasedSamples, epoch_order
+from driftline.training.task.data import LeasedSamples
+from driftline.training.worker.order import epoch_order
 
 GOLDEN_START = [226, 768, 161, 748, 853, 932, 878, 204]
 GOLDEN_DIGEST = "07bb26f1b8fbea1f"

@@ -5,7 +5,8 @@ import random
 import numpy as np
 import torch
 
-from driftline.training.task.randomness import raw_keys, seed_everything, seeded, set_torch_defaults, stable_seed
+from driftline.training.task.randomness import seed_everything, seeded, set_torch_defaults
+from driftline.training.worker.order import raw_keys, stable_seed
 
 GOLDEN_SEED = 1908753448256733903
 GOLDEN_KEYS = [5534183836306278633, 14647954877618639714]

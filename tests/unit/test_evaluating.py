@@ -22,7 +22,7 @@ from driftline.ledger.entering.reading import read_ledger
 from driftline.training.task import Dataset, Task, evaluating
 from driftline.training.task.evaluating import evaluate_run
 from driftline.training.task.worker import work
-from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.topics import RunTopics
 from tests.unit.ledger.test_same_run import OTHER, RUN, TOPICS, put_in_its_place, wait_until
 
 STEPS = 40
@@ -59,7 +59,7 @@ def test_a_run_that_is_shorter_than_the_import_of_torch_has_metrics() -> None:
     """The evaluator says that it is there before it loads the task; the last version then waits for it."""
     broker, stop = MemoryBroker(), threading.Event()
     settings = RunSettings(run="short", workers=1, steps=STEPS)
-    prepare_topics(broker, settings)
+    RunTopics(broker, settings).create()
 
     def load() -> Task:
         deadline_s = time.monotonic() + DEADLINE_S
@@ -116,7 +116,7 @@ def left_at(versions: int) -> MemoryBroker:
     """Return the log of a run that was left behind so many versions."""
     broker, stop = MemoryBroker(), threading.Event()
     settings = RunSettings(run=RUN, workers=1, steps=1_000_000, partitions=TOPICS[0].partitions)
-    prepare_topics(broker, settings)
+    RunTopics(broker, settings).create()
     roles: list[Callable[[], object]] = [
         lambda: serve(broker, RUN, "server", stop=stop),
         lambda: work(broker, settings, "worker", Line(), stop=stop),

@@ -18,7 +18,7 @@ from driftline.schemas.effects import Received, Send, SendFailed
 from driftline.telemetry import catalogue
 from driftline.telemetry.catalogue import METRICS
 from driftline.telemetry.metrics import Histogram, Kind, Sample, Summary
-from driftline.training.worker.metrics import evaluator_samples, worker_samples
+from driftline.training.worker.metrics import member_samples, worker_samples
 from tests.support.small_ledger import whole_run, write
 from tests.support.small_model import small_run
 from tests.support.still_run import StillRun
@@ -58,7 +58,7 @@ def test_every_metric_has_a_value_in_a_run(run: StillRun) -> None:
 
 
 def test_an_evaluators_metrics_are_of_the_run_and_of_the_parameters_it_has(run: StillRun) -> None:
-    found = {sample.metric.name: sample.value for sample in evaluator_samples(run.evaluator) if not sample.labels}
+    found = {sample.metric.name: sample.value for sample in member_samples(run.evaluator) if not sample.labels}
     assert (found["driftline_version"], found["driftline_model_version"]) == (5, 5)
     assert "driftline_clock" not in found
 

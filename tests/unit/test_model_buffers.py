@@ -8,7 +8,7 @@ from torch import nn, optim
 from driftline.errors import RunRefused
 from driftline.producers.deltas import Gradient
 from driftline.schemas.model.layout import Layout
-from driftline.training.model.buffers import with_buffers
+from driftline.training.model.gradients import with_buffers
 from driftline.training.model.layout import FlatArray, describe, flatten_parameters, load_parameters
 
 

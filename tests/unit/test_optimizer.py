@@ -13,7 +13,7 @@ from torch import optim
 from driftline.errors import MemberRemoved, RunEnded, RunRefused, UsageError
 from driftline.runs.commands import stop_run
 from driftline.training.model.layout import describe, flatten_parameters
-from driftline.training.worker.participation import Left
+from driftline.training.worker.participation import Unfinished
 from tests.support.scripts import House, house, line, loss_of, step, together
 
 
@@ -159,9 +159,9 @@ def test_a_run_that_is_stopped_by_command(home: House) -> None:
 
 def test_a_worker_that_leaves_names_what_is_left_and_nothing_else() -> None:
     """An undecided contribution is no undelivered record: it is in the log, and may still be used."""
-    assert str(Left(0, 0)) == ""
-    assert str(Left(0, 1)) == "1 contributions that the ledger has not decided on"
-    assert str(Left(2, 1)).startswith("2 records that Kafka has not acknowledged and 1 ")
+    assert str(Unfinished(0, 0)) == ""
+    assert str(Unfinished(0, 1)) == "1 contributions that the ledger has not decided on"
+    assert str(Unfinished(2, 1)).startswith("2 records that Kafka has not acknowledged and 1 ")
 
 
 # -- other processes and other objects -------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_an_optimizer_that_is_dropped_leaves(home: House) -> None:
 
 def test_a_second_process_of_one_name_is_the_newer_start_of_it(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two machines nobody can see the other's lock: the first is told why it is out, and what to do."""
-    monkeypatch.setattr("driftline.training.optimizer.registry.make_room", lambda *_: "")
+    monkeypatch.setattr("driftline.training.optimizer.process.make_room", lambda *_: "")
     model, other = line(), line()
     old = home.optimizer(model)
     with home.optimizer(other) as new:

@@ -3,14 +3,18 @@
 import re
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import optim
 
 import driftline
+from driftline.broker.memory import MemoryBroker
+from driftline.broker.port import TopicSpec
+from driftline.broker.topics import run_topics
 from driftline.errors import ConfigError, RunRefused, UsageError
-from tests.support.scripts import House, house, line, step, together
+from tests.support.scripts import URL, House, house, line, step, together
 
 
 @pytest.fixture
@@ -27,13 +31,28 @@ def test_a_script_takes_over_what_it_did_not_choose(home: House) -> None:
             assert set(home.ledger().totals.contributions) == set()
         with home.optimizer(line(), worker="bob", steps=50):
             pass
-        with pytest.raises(RunRefused, match=r"staleness: 1 here, 3 in the run\n  steps: 60 here, 50 in the run"):
+        with pytest.raises(RunRefused, match=r"steps: 60 here, 50 in the run\n  consistency.staleness: 1 here, 3"):
             home.optimizer(line(), worker="bob", mode="ssp", steps=60, staleness=1)
         other = line()
         with pytest.raises(RunRefused, match=r"lr: 0.2 here, 0.1 in the run"):
             home.optimizer(other, optim.SGD(other.parameters(), lr=0.2), worker="bob")
         with pytest.raises(RunRefused, match=r"weight: shape \(2, 2\) here, \(1, 3\) in the run"):
             home.optimizer(torch.nn.Linear(2, 2), worker="bob")
+
+
+def test_topics_that_do_not_fit_are_refused_with_every_difference_before_a_script_joins() -> None:
+    """As for a task: a run whose deltas Kafka deletes by and by could not be verified."""
+    broker, model = MemoryBroker(), line()
+    deltas, events = run_topics("lines", 2)[:2]
+    short = TopicSpec(deltas.name, 2, {**deltas.config, "retention.ms": "60000"})
+    broker.admin().create([short, replace(events, config={**events.config, "cleanup.policy": "compact"})])
+    with pytest.raises(ConfigError) as refused:
+        driftline.Optimizer(optim.SGD(model.parameters(), lr=0.1), model, URL, broker=broker)
+    assert [problem.split(" is ")[0] for problem in refused.value.problems] == [
+        "topic driftline.lines.deltas: retention.ms",
+        "topic driftline.lines.events: cleanup.policy",
+    ]
+    assert sorted(broker.admin().topics()) == [deltas.name, events.name]
 
 
 def test_two_scripts_that_start_at_once_agree_on_the_one_that_was_first(home: House) -> None:

@@ -17,7 +17,7 @@ from driftline.errors import ConfigError, RunEnded, RunRefused, UsageError
 from driftline.ledger.run_state import RunState
 from driftline.schemas.codec import encode
 from driftline.schemas.records import Leave
-from driftline.training.task.data import epoch_order
+from driftline.training.worker.order import epoch_order
 from tests.support.scripts import RUN, House, house, line, loss_of, together
 
 pytestmark = pytest.mark.slow

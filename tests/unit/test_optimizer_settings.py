@@ -112,8 +112,9 @@ def test_building_an_optimizer_to_read_it_leaves_torchs_compiler_out_and_torch_a
     code = """
 import sys
 import torch
-from driftline.training.model.rule import build_optimizer
-from driftline.training.task.randomness import build_model, set_torch_defaults
+from driftline.training.task.parts import build_optimizer
+from driftline.training.task.parts import build_model
+from driftline.training.task.randomness import set_torch_defaults
 from driftline.training.task import load_task
 before = dict(vars(torch.optim.Optimizer.add_param_group.__wrapped__))
 set_torch_defaults()

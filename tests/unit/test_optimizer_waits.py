@@ -17,7 +17,7 @@ from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode
 from driftline.schemas.effects import Send
 from driftline.schemas.records import Leave
-from driftline.training.optimizer.termination import Termination
+from driftline.training.optimizer.process import Termination
 from tests.support.scripts import RUN, House, house, line, loss_of, step, together
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
 from driftline.training.task import Dataset, Task
 from driftline.training.task.worker import work
-from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.topics import RunTopics
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ class Company:
             step(shell, timeout_s)
 
         monkeypatch.setattr(Shell, "step", sleepy_step)
-        prepare_topics(self.broker, self.settings)
+        RunTopics(self.broker, self.settings).create()
         self._start("server", lambda: serve(self.broker, "company", "server", stop=self.stop))
 
     def hire(self, name: str, label: str = "") -> None:

@@ -21,7 +21,7 @@ from driftline.training.model.layout import FlatArray, flatten_parameters, load_
 from driftline.training.task import Dataset, Task
 from driftline.training.task.computing import Computing
 from driftline.training.task.evaluation import evaluate
-from driftline.training.task.randomness import build_model
+from driftline.training.task.parts import build_model
 from tests.support.verifiable import Log
 
 WORKERS = ("ada", "bob")

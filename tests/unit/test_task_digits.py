@@ -10,15 +10,13 @@ import torch
 from torch import nn
 
 from driftline.errors import UsageError
-from driftline.training.model.gradients import loss_of
 from driftline.training.model.layout import describe, flatten_parameters
-from driftline.training.model.rule import build_optimizer
 from driftline.training.task import load_task, read_batch
 from driftline.training.task.builtin import digits
 from driftline.training.task.builtin.digits import Digits
-from driftline.training.task.data import epoch_order
 from driftline.training.task.evaluation import batches, evaluate
-from driftline.training.task.randomness import build_model
+from driftline.training.task.parts import build_model, build_optimizer, loss_of
+from driftline.training.worker.order import epoch_order
 
 WORKERS = 3
 VERSIONS = 150

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from driftline.training.optimizer.termination import EXIT_CODE, Termination
+from driftline.training.optimizer.process import EXIT_CODE, Termination
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from driftline.training.worker.wait_share import WaitShare
+from driftline.training.worker.participation import WaitShare
 
 
 class Hand:

@@ -1,4 +1,4 @@
-"""From a task's loss and ``parameter.grad`` to one flat float32 vector.
+"""From ``parameter.grad`` to one flat float32 vector, of one batch or of several; buffers ride in it as they are.
 
 No gradient is not a zero gradient: a parameter that took no part has the flag "absent", and the servers then leave it
 as it is, without decay or step count. The vector is always new memory in C order of the logical shapes, so the next
@@ -6,23 +6,19 @@ backward pass cannot change what is being sent.
 """
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from driftline.errors import RunRefused, UsageError
-from driftline.ledger.weights import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
-from driftline.schemas.model.dtypes import PARAMETER_DTYPES
+from driftline.errors import RunRefused
+from driftline.producers.deltas import Gradient
+from driftline.schemas.model.dtypes import BUFFER, PARAMETER_DTYPES
 from driftline.schemas.model.layout import Layout
-from driftline.training.model.layout import FlatArray, bound, segment_tensor
-from driftline.training.model.tensors import dtype_name
-
-if TYPE_CHECKING:
-    from driftline.training.task import Task
+from driftline.training.model.layout import FlatArray, bound, bound_buffers, segment_tensor
+from driftline.training.model.tensors import dtype_name, read_tensor, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +36,6 @@ class CollectedGradient:
     present: npt.NDArray[np.bool_]
     not_finite: tuple[str, ...]
     norm: float
-
-
-def loss_of(task: "Task", model: nn.Module, batch: Any) -> tuple[torch.Tensor, float]:
-    """Compute a task's loss, and check what the task returns.
-
-    Returns:
-        The mean loss, shape (), and its denominator, which is the weight of this worker's gradient: finite, at least 0.
-
-    Raises:
-        UsageError: the task returns something else; says what.
-    """
-    found: Any = task.loss(model, batch)
-    where = f"loss() of task {type(task).__name__}"
-    if not (isinstance(found, tuple) and len(found) == 2):  # noqa: PLR2004 - a pair
-        raise UsageError(f"{where} must return (mean, denominator), got a {type(found).__name__}")
-    mean, denominator = found
-    if not (isinstance(mean, torch.Tensor) and mean.shape == () and mean.requires_grad):
-        raise UsageError(f"{where}: the mean must be one number that depends on the parameters, got {mean!r}")
-    weight = float(denominator)
-    if weight_problem(weight):
-        raise UsageError(
-            f"{where}: the denominator is {weight}; it must be finite and at least 0, and from {LEAST_WEIGHT:.0e} to "
-            f"{MOST_WEIGHT:.0e} if it is not 0"
-        )
-    return mean, weight
 
 
 def collect_gradients(model: nn.Module, layout: Layout, clip_norm: float | None = None) -> CollectedGradient:
@@ -147,3 +118,82 @@ def _clip(flat: FlatArray, norm: float, clip_norm: float) -> None:
         raise ValueError(f"clip_norm is {clip_norm}; it must be above 0, or None for no clipping")
     if norm > clip_norm:
         np.multiply(flat, np.float32(clip_norm / norm), out=flat)
+
+
+class WeightedMean:
+    """The gradient of several batches: Σ nᵢ gᵢ / Σ nᵢ, with n the denominators of their mean losses.
+
+    In float32, in the order in which the batches were read. Weights are taken relative to the first one above 0, so
+    that batches of one size are added as they are, and one batch alone comes out to the bit. A batch with n = 0 counts
+    for nothing, whatever its gradient is.
+
+    Attributes:
+        weight: Σ nᵢ.
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0.0
+        self._first = 0.0
+        self._shares = np.float32(0.0)
+        self._loss = 0.0
+        self._flat: FlatArray | None = None
+        self._present: np.ndarray | None = None
+
+    def add(self, found: CollectedGradient, mean: float, weight: float) -> None:
+        """Add a batch: its gradient, which is ours from now on, its mean loss and its denominator."""
+        if weight == 0:
+            return
+        self.weight += weight
+        self._loss += mean * weight
+        if self._flat is None or self._present is None:
+            self._first, self._shares = weight, np.float32(1.0)
+            self._flat, self._present = found.flat, found.present
+            return
+        share = np.float32(weight / self._first)
+        self._shares += share
+        np.multiply(found.flat, share, out=found.flat)
+        np.add(self._flat, found.flat, out=self._flat)
+        np.logical_or(self._present, found.present, out=self._present)
+
+    @property
+    def loss(self) -> float:
+        """Σ nᵢ lᵢ / Σ nᵢ; NaN if nothing counts."""
+        return self._loss / self.weight if self.weight else math.nan
+
+    def result(self, elements: int, segments: int) -> tuple[FlatArray, list[bool]]:
+        """Return the mean, shape (elements,), float32, and which of the segments any batch has a gradient for."""
+        if self._flat is None or self._present is None:
+            return np.zeros(elements, dtype=np.float32), [False] * segments
+        np.divide(self._flat, self._shares, out=self._flat)
+        return self._flat, self._present.tolist()
+
+
+def with_buffers(model: nn.Module, layout: Layout, base: FlatArray, gradient: Gradient) -> Gradient | str:
+    """Put the values of a model's buffers into a contribution, or return why it must not be made.
+
+    One broken batch must not become the running statistics of all workers: a floating-point buffer that was finite in
+    the version and no longer is makes the contribution unusable. What is not finite from the start, a mask of -inf, may
+    be.
+
+    Args:
+        model: after the clock.
+        layout: of the run.
+        base: the version that the clock began with, float32, shape (layout.elements,).
+        gradient: finished, clipped and scaled; its vector is written to.
+
+    Raises:
+        RunRefused: the model does not fit the layout; says where.
+    """
+    presence, broken = list(gradient.presence), []
+    for index, segment in enumerate(layout.segments):
+        presence[index] = presence[index] or segment.kind == BUFFER
+    for segment, buffer in bound_buffers(model, layout):
+        read_tensor(buffer, gradient.flat[segment.offset : segment.stop])
+        before = base[segment.offset : segment.stop]
+        if not _is_finite(buffer) and _is_finite(tensor_of(before, buffer.dtype, segment.shape)):
+            broken.append(segment.name)
+    return f"not finite: {', '.join(broken)}" if broken else replace(gradient, presence=presence)
+
+
+def _is_finite(buffer: torch.Tensor) -> bool:
+    return bool(torch.isfinite(buffer).all())

@@ -8,7 +8,7 @@ A parameter that the optimizer does not hold, or that needs no gradient, is ``fr
 stepped. Tied weights are one segment, under the first of their names; the others are its aliases. Parameters held in
 bfloat16 or float16 are float32 in the vector, and rounded to nearest, ties to even, when they are loaded.
 
-Persistent buffers follow the parameters, in the order of ``model.named_buffers()``, as bytes (`tensor_bytes`).
+Persistent buffers follow the parameters, in the order of ``model.named_buffers()``, as bytes (`tensors`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,16 @@ from driftline.schemas.model.layout import Layout, Segment
 from driftline.schemas.run.config import RuleConfig
 from driftline.training.model.problems import model_problems
 from driftline.training.model.rule import group_of_parameters, rule_of, rule_problems
-from driftline.training.model.tensor_bytes import read_tensor, tensor_of, write_tensor
-from driftline.training.model.tensors import NamedBuffer, NamedParameter, dtype_name, named_buffers, named_tensors
+from driftline.training.model.tensors import (
+    NamedBuffer,
+    NamedParameter,
+    dtype_name,
+    named_buffers,
+    named_tensors,
+    read_tensor,
+    tensor_of,
+    write_tensor,
+)
 
 __all__ = [
     "FlatArray",

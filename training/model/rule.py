@@ -4,21 +4,16 @@ The optimizer object of a task is read, never stepped: the servers apply the rul
 rule they know can be taken, and every number that decides a step is read here.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn, optim
 
-from driftline.errors import ConfigError, UsageError
+from driftline.errors import ConfigError
 from driftline.rules import check_rule
 from driftline.schemas.run.config import RuleConfig
-
-if TYPE_CHECKING:
-    from driftline.training.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +31,6 @@ class _Reading:
     numbers: Callable[[Mapping[str, Any]], dict[str, float]]
     refused: tuple[str, ...]
     whole: tuple[str, ...] = ()
-
-
-def build_optimizer(task: "Task", model: nn.Module) -> optim.Optimizer:
-    """Build the task's optimizer without importing torch's compiler, which a new optimizer otherwise does.
-
-    That import is most of the start of a worker that trains a small model, and this optimizer never steps.
-
-    Raises:
-        UsageError: what the task builds is no torch optimizer.
-    """
-    with _without_compiler():
-        optimizer: object = task.optimizer(model)
-    if not isinstance(optimizer, optim.Optimizer):
-        found = type(optimizer).__name__
-        raise UsageError(f"optimizer() of task {type(task).__name__} returned a {found}, not a torch optimizer")
-    return optimizer
-
-
-@contextmanager
-def _without_compiler() -> Iterator[None]:
-    # torch takes a function's mark as "already kept from the compiler" and then calls the function as it is. Where
-    # torch has no such mark, or the compiler is there already, nothing is gained and nothing changes.
-    inner = getattr(optim.Optimizer.add_param_group, "__wrapped__", None)
-    if inner is None or "torch._dynamo" in sys.modules or hasattr(inner, _MARK):
-        yield
-        return
-    setattr(inner, _MARK, inner)
-    try:
-        yield
-    finally:
-        delattr(inner, _MARK)
-
-
-_MARK = "__dynamo_disable"
 
 
 def rule_of(optimizer: optim.Optimizer) -> RuleConfig:

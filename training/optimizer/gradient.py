@@ -13,51 +13,51 @@ from driftline.errors import RunRefused, UsageError
 from driftline.ledger.weights import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
 from driftline.producers.deltas import Gradient
 from driftline.schemas.model.layout import Layout
-from driftline.schemas.records.sample_range import Samples
-from driftline.training.model.buffers import with_buffers
-from driftline.training.model.gradients import collect_gradients
+from driftline.training.model.gradients import collect_gradients, with_buffers
 from driftline.training.model.layout import FlatArray
 from driftline.training.model.tensors import named_tensors
 
 
-class Touched(Protocol):
-    """Told that gradients have come."""
+class GradientWatcher(Protocol):
+    """Learns of every gradient that a backward pass makes."""
 
     def touch(self) -> None:
-        """See `ScriptOptimizer.touch`."""
+        """See `Steps.touch`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What a script says of one step, beside its gradients.
+class StepReport:
+    """What a script reports of one step, beside its gradients.
 
     Attributes:
         weight: of the contribution, see `read_weight`.
-        loss: NaN if the script does not say.
-        scale: by which a GradScaler has multiplied the loss; 1 if the gradients are what they should be.
-        cursor: how many steps this script has made, this one included.
-        samples: that the gradients are made of, as far as the ledger leases them.
-        learning_rates: that the script has set, one a parameter group; empty if the run sets them.
+        loss: NaN if the script gives none.
+        scale: by which a GradScaler has multiplied the loss; 1 without one.
+        overflow: why a GradScaler cannot use the gradients; empty if it can.
     """
 
     weight: float
     loss: float
     scale: float
-    cursor: int
-    learning_rates: tuple[float, ...] = ()
-    samples: Samples = ()
+    overflow: str
 
 
-def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, clip_norm: float) -> Gradient | str:
-    """Copy the gradients of a model, and its buffers, or say why there is nothing to contribute.
+def gradient_of(
+    model: nn.Module, layout: Layout, base: FlatArray, report: StepReport, cursor: int, clip_norm: float
+) -> Gradient | str:
+    """Copy the gradients of a model, and its buffers, or return why there is nothing to contribute.
 
     Args:
         model: after ``backward()``.
         layout: of the run.
         base: the version that the step began with, float32, shape (layout.elements,).
-        said: of this step.
+        report: of this step.
+        cursor: how many steps this script has made, this one included.
         clip_norm: largest 2-norm of the unscaled gradient; 0 does not clip.
+
+    Returns:
+        A gradient without samples and learning rates.
 
     Raises:
         RunRefused: gradients are sparse or of another type; names every one.
@@ -67,17 +67,15 @@ def gradient_of(model: nn.Module, layout: Layout, base: FlatArray, said: Said, c
         return "no parameter has a gradient"
     if found.not_finite:
         return f"not finite: {', '.join(found.not_finite)}"
-    norm = found.norm / said.scale
+    norm = found.norm / report.scale
     shrink = clip_norm / norm if clip_norm and norm > clip_norm else 1.0
-    _multiply(found.flat, layout, shrink / said.scale)
+    _multiply(found.flat, layout, shrink / report.scale)
     gradient = Gradient(
         flat=found.flat,
         presence=found.present.tolist(),
-        weight=said.weight,
-        loss=said.loss,
-        cursor=said.cursor,
-        learning_rates=said.learning_rates,
-        samples=said.samples,
+        weight=report.weight,
+        loss=report.loss,
+        cursor=cursor,
     )
     return with_buffers(model, layout, base, gradient) if layout.has_buffers else gradient
 
@@ -92,25 +90,25 @@ def _multiply(flat: FlatArray, layout: Layout, factor: float) -> None:
 
 
 def read_weight(weight: Any) -> float:
-    """Return a contribution's weight as a number; 1 where a script says nothing.
+    """Return a contribution's weight as a number; 1 where a script gives none.
 
     Raises:
-        UsageError: it is none that can count.
+        UsageError: it cannot be a weight.
     """
     number = 1.0 if weight is None else _number("weight", weight)
     if weight_problem(number):
         raise UsageError(
-            f"weight is {number}: it says over how much the loss is a mean, usually the number of samples, so it is 0 "
+            f"weight is {number}: the loss is a mean over it, usually the number of samples, so it is 0 "
             f"or a number from {LEAST_WEIGHT:.0e} to {MOST_WEIGHT:.0e}"
         )
     return number
 
 
 def read_loss(loss: Any) -> float:
-    """Return a loss as a number; NaN where a script says nothing.
+    """Return a loss as a number; NaN where a script gives none.
 
     Raises:
-        UsageError: it is no number.
+        UsageError: it is not a number.
     """
     return math.nan if loss is None else _number("loss", loss)
 
@@ -127,8 +125,8 @@ def first_gradient(model: nn.Module) -> torch.Tensor | None:
     return next((one.grad for one in model.parameters() if one.grad is not None), None)
 
 
-def watch_gradients(model: nn.Module, owner: Callable[[], Touched | None]) -> list[Any]:
-    """Tell ``owner`` of every gradient, and refuse sparse ones in the backward pass that makes them.
+def watch_gradients(model: nn.Module, owner: Callable[[], GradientWatcher | None]) -> list[Any]:
+    """Report every gradient to ``owner``, and refuse sparse ones in the backward pass that makes them.
 
     Returns:
         The hooks, to be removed.
@@ -140,7 +138,7 @@ def watch_gradients(model: nn.Module, owner: Callable[[], Touched | None]) -> li
     ]
 
 
-def _watcher(name: str, owner: Callable[[], Touched | None]) -> Callable[[torch.Tensor], None]:
+def _watcher(name: str, owner: Callable[[], GradientWatcher | None]) -> Callable[[torch.Tensor], None]:
     def watch(parameter: torch.Tensor) -> None:
         if parameter.grad is not None and parameter.grad.layout != torch.strided:
             raise RunRefused(

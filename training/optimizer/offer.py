@@ -1,26 +1,22 @@
-"""What a script brings to a run: its model, the rule of its optimizer, and the settings that somebody chose."""
+"""What a script brings to a run: its model, the rule of its optimizer, and the settings that were chosen."""
 
 from dataclasses import replace
 
 from torch import nn, optim
 
-from driftline.broker.port import Broker
-from driftline.broker.topics import Stream, run_topics, topic_name
-from driftline.config.freezing import FROZEN, adopted, freeze
+from driftline.config.freezing import FROZEN, adopted_by_script, freeze
 from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError, UsageError
-from driftline.ledger.entering.remains import check_ledger_kept
-from driftline.ledger.run_state import RunState
 from driftline.producers.proposal import Offer
 from driftline.schemas.model.layout import Layout
-from driftline.schemas.run.config import RunConfig
+from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.training.model.layout import describe, flatten_parameters
 
 WORKERS = 1
-"""Whom a run of scripts waits for unless somebody says: nobody but the script that begins it."""
+"""Workers that a run of scripts waits for by default: only the script that begins it."""
 
 NO_END = 0
-"""Steps of a run of scripts unless somebody says: it lasts as long as their own loops."""
+"""Steps of a run of scripts by default: it lasts as long as their own loops."""
 
 
 def check_arguments(torch_optimizer: object, model: object) -> None:
@@ -59,44 +55,29 @@ class Offers:
         self.settings = _of_a_script(settings)
         self._model = model
         self._layout, self._rule = describe(model, optimizer, self.settings.partitions)
-        self._chosen = FROZEN.keys() if settings.chosen is None else settings.chosen
-        check_local(self._config())
+        _freeze(self.settings, self._rule)
 
     @property
     def fingerprint(self) -> bytes:
         """Of the model's layout, whatever the run's partitions are."""
         return Layout(self._layout.segments, 1).fingerprint()
 
-    def make_topics(self, broker: Broker) -> None:
-        """Create the run's topics as far as they are missing, or take their number of partitions if nobody chose one.
+    def __call__(self, existing: RunConfig | None) -> Offer:
+        """Return what to start the run with, and what it must fit; ``existing`` are the settings of a run that exists.
 
         Raises:
-            BrokerError: they are there with another number than was chosen, or Kafka does not let us make them.
-            RunRefused: they are what is left of a run whose ledger was lost.
+            RunRefused: something was chosen that the run has otherwise; lists all of it.
         """
-        run = self.settings.run
-        deltas = topic_name(run, Stream.DELTAS)
-        admin = broker.admin()
-        try:
-            found = admin.topics([deltas]).get(deltas)
-            if found is not None and "partitions" not in self._chosen:
-                self.settings = replace(self.settings, partitions=found)
-            admin.create(run_topics(run, self.settings.partitions))
-        finally:
-            admin.close()
-        check_ledger_kept(broker, run)
-
-    def __call__(self, state: RunState) -> Offer:
-        """Return what to start the run with, and what it must fit."""
-        config = self._config()
-        if state.has_begun:
-            config = adopted(config, state.config, self._chosen)
-        check_local(config)
+        settings = self.settings if existing is None else adopted_by_script(self.settings, existing)
+        config = _freeze(settings, self._rule)
         layout = Layout(self._layout.segments, config.partitions)
         return Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
-    def _config(self) -> RunConfig:
-        return freeze(self.settings, self._rule, samples=self.settings.samples, batch_size=self.settings.batch_size)
+
+def _freeze(settings: RunSettings, rule: RuleConfig) -> RunConfig:
+    config = freeze(settings, rule, samples=settings.samples, batch_size=settings.batch_size)
+    check_local(config)
+    return config
 
 
 def check_local(config: RunConfig) -> None:

@@ -20,26 +20,18 @@ from torch import nn, optim
 from driftline.broker.port import Broker
 from driftline.config.run_settings import RunSettings
 from driftline.errors import RunEnded, UsageError
-from driftline.ledger.run_state import RunState
 from driftline.telemetry.exporting import Address, exporting
 from driftline.telemetry.metrics import WatchMetrics
 from driftline.training.model.tensors import named_tensors
-from driftline.training.optimizer import registry
-from driftline.training.optimizer.gradient import (
-    Said,
-    first_gradient,
-    loss_of_closure,
-    read_loss,
-    read_weight,
-    watch_gradients,
-)
-from driftline.training.optimizer.model_in_run import ModelInRun
+from driftline.training.optimizer import process
+from driftline.training.optimizer.gradient import StepReport, loss_of_closure, read_loss, read_weight, watch_gradients
 from driftline.training.optimizer.offer import Offers, check_arguments
+from driftline.training.optimizer.process import TERMINATION
 from driftline.training.optimizer.state import KEY, check_state
-from driftline.training.optimizer.termination import TERMINATION
+from driftline.training.optimizer.steps import Steps
 from driftline.training.optimizer.worker_names import claim_name
-from driftline.training.worker.drawing import Place
-from driftline.training.worker.participation import Participation, leave
+from driftline.training.worker.participation import Participation
+from driftline.training.worker.topics import RunTopics
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +40,6 @@ SETTLE_S = 10.0
 
 EXIT_SETTLE_S = 1.0
 """The same at the end of the process, and where an error or an interrupt ends a ``with`` block."""
-
-
-LEFT_OVER = (
-    "gradients of an earlier iteration over the Sampler went into this step, too, and their samples count as not used: "
-    "they are read again, or discarded; make a step of what is left at the end of an iteration, or call zero_grad() "
-    "there"
-)
 
 
 class ScriptOptimizer(optim.Optimizer):
@@ -66,10 +51,10 @@ class ScriptOptimizer(optim.Optimizer):
         broker: where the run is.
         settings: as this script would start the run; what ``settings.chosen`` does not name is taken over from a run
             that exists. ``epochs`` needs ``samples``.
-        place: of the run, for people: Kafka's address and its name.
+        address: of the run, for messages: Kafka's address and the run's name.
         worker: name of this worker; None takes that of the machine with a number, see `claim_name`.
         timeout_s: seconds that one wait for others may take.
-        metrics: host and port where figures are served to Prometheus; None for nowhere.
+        metrics: host and port where metrics are served to Prometheus; None for nowhere.
         using: closed when this optimizer is, or cannot be made.
 
     Raises:
@@ -84,9 +69,9 @@ class ScriptOptimizer(optim.Optimizer):
     _step_supports_amp_scaling = True
 
     worker: str
-    place: str
+    address: str
     fingerprint: bytes
-    _in_run: ModelInRun | None = None
+    _steps: Steps | None = None
     _finalizer: "weakref.finalize[..., Any]"
     _hooks: list[Any]
 
@@ -97,7 +82,7 @@ class ScriptOptimizer(optim.Optimizer):
         broker: Broker,
         settings: RunSettings,
         *,
-        place: str,
+        address: str,
         worker: str | None = None,
         timeout_s: float = 600.0,
         metrics: Address | None = None,
@@ -106,12 +91,10 @@ class ScriptOptimizer(optim.Optimizer):
         check_arguments(torch_optimizer, model)
         offers = Offers(model, torch_optimizer, settings)
         super().__init__(torch_optimizer.param_groups, torch_optimizer.defaults)
-        self.register_state_dict_post_hook(_say_place)
-        self.place, self.fingerprint = place, offers.fingerprint
+        self.register_state_dict_post_hook(_add_position)
+        self.address, self.fingerprint = address, offers.fingerprint
         self._model, self._pid = model, os.getpid()
-        self._touched = False
-        self._left_over: torch.Tensor | None = None
-        claim = claim_name(place, worker)
+        claim = claim_name(address, worker)
         self.worker = claim.name
         self._using = using or ExitStack()
         self._using.callback(claim.release)
@@ -125,27 +108,29 @@ class ScriptOptimizer(optim.Optimizer):
             raise
 
     def _join(self, broker: Broker, offers: Offers, timeout_s: float, watch: WatchMetrics) -> None:
-        told = registry.make_room(self.place, self.worker, self.fingerprint, self._model.parameters())
-        if told:
-            log.warning("%s", told)
-        offers.make_topics(broker)
-        member = Participation(broker, offers.settings.run, self.worker, offers, timeout_s, watch)
+        message = process.make_room(self.address, self.worker, self.fingerprint, self._model.parameters())
+        if message:
+            log.warning("%s", message)
+        topics = RunTopics(broker, offers.settings)
+        offers.settings = topics.settings
+        topics.create()
+        member = Participation(broker, offers.settings.run, self.worker, offers, timeout_s=timeout_s, watch=watch)
         # It holds the member, not this object, so that what the script drops is closed.
-        self._finalizer = weakref.finalize(self, leave, member, self._using, self._pid, EXIT_SETTLE_S)
+        self._finalizer = weakref.finalize(self, _leave, member, self._using, self._pid, EXIT_SETTLE_S)
         me = weakref.ref(self)
-        in_run = ModelInRun(member, self._model, lambda: _groups(me))
+        steps = Steps(member, self._model, lambda: _groups(me))
         try:
-            in_run.advance()
+            steps.advance()
         except BaseException:
             self._finalizer()
             raise
-        self._in_run = in_run
-        self._hooks = watch_gradients(self._model, me)
+        self._steps = steps
+        self._hooks = watch_gradients(self._model, weakref.ref(steps))
         weakref.finalize(self, _remove, self._hooks).atexit = False
-        registry.register(self)
-        log.info("worker %s of %s %s", self.worker, self.place, in_run.words())
-        if in_run.over:
-            log.warning("nothing is left to train: %s", in_run.over)
+        process.register(self)
+        log.info("worker %s of %s %s", self.worker, self.address, steps.summary())
+        if steps.over:
+            log.warning("nothing is left to train: %s", steps.over)
 
     # -- what torch calls --------------------------------------------------------------------------------------------
 
@@ -171,36 +156,30 @@ class ScriptOptimizer(optim.Optimizer):
             RunError: the run has failed, or another process has taken this worker's name.
             BrokerError: Kafka refuses the client.
         """
-        in_run = self._usable(or_over=True)
-        if in_run.over:
-            if in_run.drops_read_ahead():
+        steps = self.steps(even_if_over=True)
+        if steps.over:
+            if steps.drop_read_ahead():
                 return None
-            raise RunEnded(in_run.over)
-        if not in_run.is_open:
+            raise RunEnded(steps.over)
+        if not steps.is_open:
             # An earlier step was interrupted while it waited; the gradients there are now belong to its version.
-            in_run.advance()
-            if closure is None or in_run.over:
+            steps.advance()
+            if closure is None or steps.over:
                 log.warning("gradients of an earlier version are dropped: the step before this one was interrupted")
                 return None
         found = None
         if closure is not None:
             with torch.enable_grad():
                 found = closure()
-        said = Said(
-            weight=read_weight(weight),
-            loss=loss_of_closure(found) if loss is None else read_loss(loss),
-            scale=self._scale(),
-            cursor=in_run.steps + 1,
-        )
-        self._touched = False
-        self._warn_of_what_was_left_over()
-        in_run.contribute(said, self._overflow())
-        in_run.advance()
+        weight, mean = read_weight(weight), loss_of_closure(found) if loss is None else read_loss(loss)
+        steps.send_gradients(StepReport(weight=weight, loss=mean, scale=self._scale(), overflow=self._overflow()))
+        steps.advance()
         return found
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
         """See torch."""
-        self._touched, self._left_over = False, None
+        if self._steps is not None:
+            self._steps.forget_gradients()
         super().zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -209,7 +188,7 @@ class ScriptOptimizer(optim.Optimizer):
         Raises:
             UsageError: the run has its parameter groups already.
         """
-        if self._in_run is not None:
+        if self._steps is not None:
             names = self.names_of(param_group["params"] if isinstance(param_group.get("params"), list) else [])
             raise UsageError(
                 f"add_param_group({', '.join(names) or '…'}): the parameter groups of a run are fixed when it is made; "
@@ -224,10 +203,10 @@ class ScriptOptimizer(optim.Optimizer):
             UsageError: it is the state of another optimizer.
             RunRefused: it is of another run or model, or of a version that this run has not reached.
         """
-        in_run = self._usable()
-        check_state(state_dict, in_run.place(self.fingerprint.hex()), in_run.head)
+        steps = self.steps()
+        check_state(state_dict, steps.position(self.fingerprint.hex()), steps.member.state.version)
         super().load_state_dict({name: value for name, value in state_dict.items() if name != KEY})
-        in_run.show_rates()
+        steps.show_rates()
 
     def __reduce_ex__(self, _protocol: Any) -> NoReturn:
         raise UsageError(
@@ -243,12 +222,12 @@ class ScriptOptimizer(optim.Optimizer):
     @property
     def version(self) -> int:
         """The version of the model's parameters, from 0."""
-        return self._known().version
+        return self._joined.version
 
     @property
     def done(self) -> bool:
         """Whether the run has ended and its last version is loaded; step() raises `RunEnded` from then on."""
-        return bool(self._known().over)
+        return bool(self._joined.over)
 
     def pull(self) -> int:
         """Load the newest version without contributing, if there is a newer one; return the version now loaded.
@@ -256,16 +235,16 @@ class ScriptOptimizer(optim.Optimizer):
         Raises:
             UsageError: closed, or called in a forked process, or between ``backward()`` and ``step()``.
         """
-        in_run = self._usable(or_over=True)
-        if in_run.over:
-            return in_run.version
-        if self._touched:
+        steps = self.steps(even_if_over=True)
+        if steps.over:
+            return steps.version
+        if steps.has_gradients:
             raise UsageError(
-                "pull() between backward() and step() would add up gradients of two versions; call it behind step(), "
+                "pull() between backward() and step() would add up gradients of two versions; call it after step(), "
                 "or zero_grad() first"
             )
-        in_run.pull()
-        return in_run.version
+        steps.pull()
+        return steps.version
 
     def close(self, timeout: float = SETTLE_S) -> int:
         """Leave the run: wait for what is under way, flush, and release everything. Idempotent.
@@ -279,13 +258,13 @@ class ScriptOptimizer(optim.Optimizer):
         Returns:
             Number of records that Kafka has not acknowledged. The log names them, too.
         """
-        registry.unregister(self)
+        process.unregister(self)
         taken = self._finalizer.detach()
         if taken is None:
             return 0
         _remove(self._hooks)
         _, _, (member, using, pid, _), _ = taken
-        return leave(member, using, pid, min(timeout, EXIT_SETTLE_S) if TERMINATION.is_asked else timeout)
+        return _leave(member, using, pid, min(timeout, EXIT_SETTLE_S) if TERMINATION.is_asked else timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -295,70 +274,45 @@ class ScriptOptimizer(optim.Optimizer):
     ) -> None:
         self.close(SETTLE_S if error is None else EXIT_SETTLE_S)
 
-    # -- what a Sampler asks -----------------------------------------------------------------------------------------
-
-    @property
-    def run_state(self) -> RunState:
-        """The fold of the run's ledger. It moves on: read single values only."""
-        return self._known().state
-
-    def reads_in_steps_of(self, samples: int) -> None:
-        """Let each step use up so many of the samples that are drawn; see `driftline.Sampler`."""
-        self._usable(or_over=True).read_in_steps_of(samples)
-
-    def begin_pass(self) -> None:
-        """See `ModelInRun.begin_pass`; notes whether gradients are there of samples that no step has used up."""
-        in_run = self._usable(or_over=True)
-        if self._touched and in_run.has_drawn:
-            self._left_over = first_gradient(self._model)
-        in_run.begin_pass()
-
-    def draw(self) -> Place | None:
-        """See `ModelInRun.draw`; None if the run is over."""
-        return self._usable(or_over=True).draw()
-
-    # -- what the registry asks --------------------------------------------------------------------------------------
+    # -- what other parts ask ----------------------------------------------------------------------------------------
 
     def names_of(self, parameters: Iterable[nn.Parameter]) -> list[str]:
-        """See `registry.Registered`."""
+        """See `process.Registered`."""
         own = {named.parameter: named.name for named in named_tensors(self._model)}
         return [own[parameter] for parameter in parameters if parameter in own]
 
     def give_way(self) -> None:
-        """See `registry.Registered`."""
+        """See `process.Registered`."""
         self.close(EXIT_SETTLE_S)
 
-    # -- what the hooks of gradients call ----------------------------------------------------------------------------
+    def steps(self, *, even_if_over: bool = False) -> Steps:
+        """Return the steps of this optimizer, if it may be used.
 
-    def touch(self) -> None:
-        """Note that there are gradients which no step has contributed."""
-        self._touched = True
+        Args:
+            even_if_over: also of an optimizer that is closed, if its run is over.
 
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _known(self) -> ModelInRun:
-        if self._in_run is None:
-            raise AssertionError("the constructor has joined a run")
-        return self._in_run
-
-    def _usable(self, *, or_over: bool = False) -> ModelInRun:
+        Raises:
+            UsageError: it is closed, or this is a forked process.
+        """
         if os.getpid() != self._pid:
             raise UsageError(
                 f"this Optimizer belongs to process {self._pid}; after a fork its threads and connections are not "
                 f"here. Make it in the process that trains (worker processes of a DataLoader must not step)"
             )
-        in_run = self._known()
-        if not self._finalizer.alive and not (or_over and in_run.over):
+        steps = self._joined
+        if not self._finalizer.alive and not (even_if_over and steps.over):
             raise UsageError(
-                f"this Optimizer of {self.place} is closed; if a notebook's cell was run again, use the new one"
+                f"this Optimizer of {self.address} is closed; if a notebook's cell was run again, use the new one"
             )
-        return in_run
+        return steps
 
-    def _warn_of_what_was_left_over(self) -> None:
-        """Gradients that were set to None meanwhile are others, even if it was the model that did so."""
-        if self._left_over is not None and self._left_over is first_gradient(self._model):
-            log.warning("%s", LEFT_OVER)
-        self._left_over = None
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _joined(self) -> Steps:
+        if self._steps is None:
+            raise AssertionError("the constructor has joined a run")
+        return self._steps
 
     def _overflow(self) -> str:
         found = getattr(self, "found_inf", None)
@@ -375,11 +329,28 @@ def _groups(owner: "weakref.ref[ScriptOptimizer]") -> list[dict[str, Any]]:
     return [] if found is None else found.param_groups
 
 
-def _say_place(optimizer: optim.Optimizer, state: dict[str, Any]) -> None:
-    """Add to a state where the run is; a hook of torch's ``state_dict``."""
+def _add_position(optimizer: optim.Optimizer, state: dict[str, Any]) -> None:
+    """Add the position in the run to a state; a hook of torch's ``state_dict``."""
     if isinstance(optimizer, ScriptOptimizer):
-        place = optimizer._known().place(optimizer.fingerprint.hex())  # noqa: SLF001 - our own class
-        state[KEY] = place.to_dict()
+        position = optimizer._joined.position(optimizer.fingerprint.hex())  # noqa: SLF001 - our own class
+        state[KEY] = position.to_dict()
+
+
+def _leave(member: Participation, using: ExitStack, pid: int, settle_s: float) -> int:
+    """Leave the run, release what was used, report what is unfinished; return how many records were not delivered.
+
+    In a forked child nothing happens: threads and connections are the parent's.
+    """
+    if os.getpid() != pid:
+        return 0
+    try:
+        member.close("closed by the script", settle_s)
+    finally:
+        using.close()
+        unfinished = member.unfinished
+        if str(unfinished):
+            log.error("worker %s leaves with %s", member.worker, unfinished)
+    return unfinished.undelivered
 
 
 def _remove(hooks: list[Any]) -> None:

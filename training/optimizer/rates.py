@@ -18,7 +18,7 @@ WRITTEN = (
 
 
 class Rates:
-    """Mirrors the rates of the next version, and notices when somebody else writes there.
+    """Shows the rates of the next version, and notices when the script writes there.
 
     In a run that leaves the rates to its scripts it writes nothing and reads what is there.
 
@@ -36,7 +36,7 @@ class Rates:
         """Return the rates that a contribution brings, one a group; none if the run's schedule sets them.
 
         Raises:
-            UsageError: a rate is none that can count.
+            UsageError: a rate cannot be used.
         """
         if not self._config.schedule.is_scripts:
             return ()
@@ -59,7 +59,7 @@ class Rates:
                 group["lr"] = rate
 
     def written(self, groups: Sequence[Mapping[str, Any]]) -> tuple[int, float, float] | None:
-        """Return the first group whose rate somebody else has set: its index, that rate, and the one that counts.
+        """Return the first group whose rate the script has set: its index, that rate, and the rate that counts.
 
         None where a script may set it.
         """

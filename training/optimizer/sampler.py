@@ -1,13 +1,24 @@
 """`Sampler`: the samples that the ledger leases to a script, for its own DataLoader."""
 
+import logging
 from collections.abc import Iterator, Sized
 
 from torch.utils.data import Sampler as TorchSampler
 
-from driftline.errors import UsageError
+from driftline.errors import RunEnded, UsageError
+from driftline.schemas.records.sample_range import count
+from driftline.training.optimizer.drawing import Drawing, SamplePosition, check_data, too_far
 from driftline.training.optimizer.optimizer import ScriptOptimizer
-from driftline.training.task.data import epoch_order
-from driftline.training.worker.drawing import check_data
+from driftline.training.optimizer.steps import Steps
+from driftline.training.worker.order import epoch_order
+
+log = logging.getLogger(__name__)
+
+DROPPED = "fewer than a batch were left, and the loader dropped them"
+NO_SAMPLES = "no samples are left for this worker"
+
+EMPTY_PASSES = 1_000
+"""Passes that may begin after the run's end: a loop over numbered epochs comes to its end, an endless loop does not."""
 
 
 class Sampler(TorchSampler[int]):
@@ -34,7 +45,7 @@ class Sampler(TorchSampler[int]):
     """
 
     def __init__(self, optimizer: ScriptOptimizer, data: Sized, *, batch_size: int | None = None) -> None:
-        config = check_data(len(data), optimizer.run_state)
+        config = check_data(len(data), optimizer.steps(even_if_over=True).member.state)
         size = config.data.batch_size if batch_size is None else batch_size
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise UsageError(
@@ -43,17 +54,72 @@ class Sampler(TorchSampler[int]):
             )
         self._optimizer = optimizer
         self._samples, self._seed = config.data.samples, config.seed
-        optimizer.reads_in_steps_of(size)
+        optimizer.steps(even_if_over=True).drawing = Drawing(size)
 
     def __iter__(self) -> Iterator[int]:
-        """Go through this worker's share of the oldest epoch that there is something to read of.
+        """Go through this worker's share of the oldest epoch that has something to read.
 
         Raises:
-            UsageError: the optimizer is closed, or the loader draws further ahead than this worker is leased.
-            WaitTimeout: there was nothing to read, and the other workers did not finish in time.
-            RunEnded: the loop has no end: 1,000 empty iterations have begun after the end of the run.
+            UsageError: the optimizer is closed; or the loader draws further ahead than this worker is leased.
+            WaitTimeout: there was nothing to read, and the others did not end, within the time.
+            RunEnded: the loop has no end: 1,000 iterations have begun after the run's end, and each was empty.
         """
-        self._optimizer.begin_pass()
-        while (place := self._optimizer.draw()) is not None:
-            epoch, at = place
+        self._begin_pass()
+        while (position := self._draw()) is not None:
+            epoch, at = position
             yield int(epoch_order(self._samples, self._seed, epoch)[at])
+
+    def _begin_pass(self) -> None:
+        steps = self._optimizer.steps(even_if_over=True)
+        steps.note_pass()
+        if steps.over:
+            _begin_empty_pass(steps)
+            return
+        discarded = _drawing(steps).begin()
+        if discarded and steps.still_leased(discarded):
+            log.warning("%d samples are discarded: %s", count(discarded), DROPPED)
+            steps.skip(DROPPED, discarded)
+
+    def _draw(self) -> SamplePosition | None:
+        """Draw the next sample; None when this pass is over."""
+        while True:
+            steps = self._optimizer.steps(even_if_over=True)
+            drawing = _drawing(steps)
+            position = None if steps.over else drawing.draw()
+            if position is not None:
+                return position
+            if steps.over or not _look_for_more(steps, drawing):
+                drawing.end()
+                return None
+
+
+def _begin_empty_pass(steps: Steps) -> None:
+    """Let a loop that does not ask ``opt.done`` come to its end, and stop a loop that has none."""
+    if not steps.empty_passes:
+        log.warning("there is nothing more to read: %s", steps.over)
+    steps.empty_passes += 1
+    if steps.empty_passes > EMPTY_PASSES:
+        raise RunEnded(f"{EMPTY_PASSES:,} iterations have begun and found nothing: {steps.over}")
+
+
+def _drawing(steps: Steps) -> Drawing:
+    if steps.drawing is None:
+        raise AssertionError("a Sampler makes the drawing of its optimizer")
+    return steps.drawing
+
+
+def _look_for_more(steps: Steps, drawing: Drawing) -> bool:
+    """Whether there may be more to draw in this pass. Before its first sample it goes on with the run meanwhile."""
+    found = steps.member.wait(drawing.look)
+    if found is None and drawing.epoch is None:
+        steps.advance()  # joins again, or finds out that the run is over
+        return not steps.over
+    if found is None or not (found.samples or found.must_skip or found.too_far):
+        return False
+    if found.too_far:
+        raise too_far(drawing.waiting, drawing.a_step)
+    if found.samples:
+        drawing.read(found.samples)
+    else:
+        steps.skip(NO_SAMPLES, ())
+    return True

@@ -10,8 +10,8 @@ KEY = "driftline"
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlace:
-    """A version of a run.
+class RunPosition:
+    """A version of a run, where the state of an optimizer is.
 
     Attributes:
         run: its name.
@@ -30,7 +30,7 @@ class RunPlace:
         return {"run": self.run, "uuid": self.uuid, "version": self.version, "fingerprint": self.fingerprint}
 
 
-def check_state(state: Mapping[str, Any], here: RunPlace, head: int) -> None:
+def check_state(state: Mapping[str, Any], here: RunPosition, head: int) -> None:
     """Return if a saved state belongs to this run.
 
     Args:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from torch import nn
@@ -12,29 +12,19 @@ from driftline.config.freezing import freeze, outer_rule
 from driftline.config.run_settings import TASK_SETS_NO_RATES, RunSettings
 from driftline.errors import ConfigError
 from driftline.ledger.follower import Model
-from driftline.producers.deltas import Gradient
+from driftline.producers.deltas import Gradient, NoGradient
 from driftline.producers.proposal import Offer
 from driftline.schemas.model.layout import Layout
 from driftline.schemas.records.sample_range import Samples
-from driftline.training.model.buffers import with_buffers
-from driftline.training.model.gradients import clip, collect_gradients, loss_of, not_finite_names
+from driftline.training.model.gradients import WeightedMean, clip, collect_gradients, not_finite_names, with_buffers
 from driftline.training.model.layout import FlatArray, describe, flatten_parameters, load_parameters
-from driftline.training.model.rule import build_optimizer
-from driftline.training.model.weighted_mean import WeightedMean
 from driftline.training.task import Dataset, Task, read_batch
-from driftline.training.task.data import Indices, LeasedSamples
-from driftline.training.task.one_clock import OneClock
-from driftline.training.task.randomness import build_model, seed_everything, set_torch_defaults
+from driftline.training.task.data import ClockBatches, LeasedSamples
+from driftline.training.task.parts import build_model, build_optimizer, loss_of
+from driftline.training.task.randomness import seed_everything, set_torch_defaults
+from driftline.training.worker.order import Indices
 
 NO_DATA = "no samples are left"
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """No gradient this time, and why; ``samples`` were read for it and are discarded."""
-
-    reason: str
-    samples: Samples
 
 
 class Computing:
@@ -43,7 +33,7 @@ class Computing:
     Args:
         task: what is trained.
         settings: the run as this worker would start it.
-        monotonic: seconds of a clock that never goes back; it measures time-boxed clocks and nothing else.
+        monotonic: seconds of a clock that never goes back; it measures time boxes and nothing else.
 
     Attributes:
         batches: that were read by now.
@@ -71,7 +61,7 @@ class Computing:
         config = freeze(settings, rule, samples=len(self._data), batch_size=task.batch_size)
         self.offer = Offer(config=config, layout=layout, masters=flatten_parameters(self._model, layout))
 
-    def gradient(self, model: Model, *, worker: str, start: int, clock: int, leased: Samples) -> Gradient | Skipped:
+    def gradient(self, model: Model, *, worker: str, start: int, clock: int, leased: Samples) -> Gradient | NoGradient:
         """Compute what one clock contributes, on a version of the model.
 
         Args:
@@ -82,7 +72,7 @@ class Computing:
             leased: what it may read.
         """
         data = LeasedSamples(len(self._data), self._seed, leased)
-        one = OneClock(data, self._task.batch_size, self._local, self._monotonic)
+        one = ClockBatches(data, self._task.batch_size, self._local, self._monotonic)
         load_parameters(self._model, self.offer.layout, model.flat)
         # Once a clock: its batches draw from the generators one after another, each something else.
         seed_everything(self._seed, worker, start, clock)
@@ -90,9 +80,11 @@ class Computing:
         found = self._local_steps(one) if self._local.steps > 1 else self._mean_gradient(one)
         if isinstance(found, Gradient) and self.offer.layout.has_buffers:
             found = with_buffers(self._model, self.offer.layout, model.flat, found)
-        return Skipped(found, data.read) if isinstance(found, str) else replace(found, samples=data.read)
+        return (
+            NoGradient(found, data.read, self.batches) if isinstance(found, str) else replace(found, samples=data.read)
+        )
 
-    def _mean_gradient(self, one: OneClock) -> Gradient | str:
+    def _mean_gradient(self, one: ClockBatches) -> Gradient | str:
         layout, total, count = self.offer.layout, WeightedMean(), 0
         for indices in one.batches():
             count += 1
@@ -118,7 +110,7 @@ class Computing:
         mean.backward()  # type: ignore[no-untyped-call]
         return float(mean.detach()), float(weight)
 
-    def _local_steps(self, one: OneClock) -> Gradient | str:
+    def _local_steps(self, one: ClockBatches) -> Gradient | str:
         """Step the task's own optimizer, whose state stays with this worker, and contribute ``base - local``.
 
         Both as this worker holds them: what rounding to bfloat16 does to the version is no step.

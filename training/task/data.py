@@ -1,28 +1,12 @@
-"""The order in which samples are read: places in an epoch's order, as the ledger leases them, and batches of them.
+"""What a worker reads in one clock: batches of the samples that are leased to it."""
 
-In each epoch the samples are put in a new order, which is this and nothing else: ``numpy.argsort(keys,
-kind="stable")``, with one raw 64-bit output of numpy's ``PCG64`` a sample as keys, seeded with ``stable_seed("data
-order", seed, epoch)``. Who reads which places of it, the ledger says (`driftline.ledger.leases`).
-"""
-
-from functools import lru_cache
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from driftline.schemas.records.sample_range import SampleRange, Samples, joined
-from driftline.training.task.randomness import raw_keys
-
-Indices: TypeAlias = npt.NDArray[np.int64]
-
-
-@lru_cache(maxsize=2)  # the epoch that ends and the one that begins
-def epoch_order(samples: int, seed: int, epoch: int) -> Indices:
-    """Return the order of an epoch: a permutation of 0 … samples - 1, shape (samples,), int64, read-only."""
-    order = np.argsort(raw_keys(samples, "data order", seed, epoch), kind="stable").astype(np.int64, copy=False)
-    order.flags.writeable = False
-    return order
+from driftline.schemas.run.local_work import LocalWork
+from driftline.training.worker.order import Indices, epoch_order
 
 
 class LeasedSamples:
@@ -64,3 +48,44 @@ def take_batch(left: list[SampleRange], size: int) -> list[SampleRange]:
             left.insert(0, SampleRange(epoch=one.epoch, start=one.start + taken, count=one.count - taken))
         size -= taken
     return found
+
+
+class ClockBatches:
+    """The batches of one clock of one worker: a fixed number, or as many as fit into the time box.
+
+    The time box begins when this is made.
+
+    Args:
+        data: what the worker may read; when it is used up the clock has no more batches.
+        batch_size: samples of a batch.
+        local: how many batches, or how many seconds, a clock has.
+        monotonic: seconds of a clock that never goes back.
+    """
+
+    def __init__(self, data: LeasedSamples, batch_size: int, local: LocalWork, monotonic: Callable[[], float]) -> None:
+        self._data = data
+        self._batch_size = batch_size
+        self._local = local
+        self._monotonic = monotonic
+        self._began_s = monotonic()
+
+    def batches(self) -> Iterator[Indices]:
+        """Yield one batch after another; how long the last one took decides whether there is another."""
+        count = 0
+        while True:
+            from_s = self._monotonic()
+            indices = self._data.batch(self._batch_size)
+            if not len(indices):
+                return
+            yield indices
+            count += 1
+            now_s = self._monotonic()
+            if not self._goes_on(count, now_s, took_s=now_s - from_s):
+                return
+
+    def _goes_on(self, count: int, now_s: float, took_s: float) -> bool:
+        """Whether there is another batch: in a time box, if one that takes as long as the last ends within it."""
+        if not self._local.is_boxed:
+            return count < self._local.steps
+        is_enough = 1 < self._local.steps <= count
+        return not is_enough and now_s - self._began_s + took_s <= self._local.clock_s

@@ -19,7 +19,7 @@ from driftline.schemas.effects import Finish
 from driftline.schemas.model.layout import Layout
 from driftline.telemetry.metrics import WatchMetrics, ignore_metrics
 from driftline.training.task.evaluator import EvaluatorSession
-from driftline.training.worker.metrics import evaluator_samples
+from driftline.training.worker.metrics import member_samples
 
 if TYPE_CHECKING:
     from driftline.training.task import Task
@@ -68,7 +68,7 @@ def evaluate_run(
     """
     session = EvaluatorSession(name, os.urandom(16), enter_ledger(broker, run).state())
     with Running(broker, run, session, name) as running:
-        watch_metrics(partial(running.samples, partial(evaluator_samples, session)))
+        watch_metrics(partial(running.samples, partial(member_samples, session)))
         measuring, waiting = _Measuring(load_task()), _Waiting(running, session)
         while running.finished is None and not stop.is_set():
             found = running.glance(lambda: measuring.next_model(session, watch))
@@ -109,7 +109,7 @@ class _Measuring:
     """A model to load versions into, and the digests of what was loaded."""
 
     def __init__(self, task: "Task") -> None:
-        from driftline.training.task.randomness import build_model  # noqa: PLC0415 - torch takes seconds
+        from driftline.training.task.parts import build_model  # noqa: PLC0415 - torch takes seconds
 
         task.prepare()
         self._task = task

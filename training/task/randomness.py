@@ -3,47 +3,18 @@
 Nothing random depends on time, process ids or the order in which machines start: each use has its own seed, a SHA-256
 of what it is for. So the same run made again draws the same numbers, whichever worker was slow.
 
-torch is imported where it is seeded, not at the top: the order of the data needs `stable_seed` alone.
+torch is imported where it is seeded, not at the top: commands import this before they need torch.
 """
 
-import hashlib
 import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftline.errors import UsageError
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from driftline.training.task import Task
-
-
-def stable_seed(*parts: str | int) -> int:
-    """Hash the parts to a seed from 0 to 2⁶³ - 1, the same on every machine and in every Python.
-
-    Each part is written with its type and length, so ``("a", "bc")`` and ``("ab", "c")``, or ``1`` and ``"1"``, differ.
-    """
-    digest = hashlib.sha256()
-    for part in parts:
-        # A worker's name may hold a lone surrogate when it comes from a file name; it must not stop a run here.
-        text = f"{part}".encode(errors="surrogatepass")
-        digest.update(f"{type(part).__name__}:{len(text)}:".encode() + text)
-    return int.from_bytes(digest.digest()[:8], "little") >> 1
-
-
-def raw_keys(count: int, *parts: str | int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Return ``count`` random uint64 keys: the raw output of numpy's PCG64 seeded with `stable_seed` of the parts.
-
-    numpy keeps the raw output of a bit generator the same for ever, but not what `Generator.permutation` makes of it;
-    workers with different numpy must agree, so orders are made by sorting these keys.
-    """
-    return np.asarray(np.random.PCG64(stable_seed(*parts)).random_raw(count), dtype=np.uint64)
+from driftline.training.worker.order import stable_seed
 
 
 def seed_everything(seed: int, worker: str, start: int, clock: int) -> None:
@@ -97,25 +68,6 @@ def seeded(*parts: str | int) -> Iterator[None]:
         finally:
             random.setstate(before)
             np.random.set_state(before_numpy)  # noqa: NPY002
-
-
-def build_model(task: "Task", seed: int) -> "nn.Module":
-    """Build the task's model with weights that depend on the run's seed alone: every worker builds the same one.
-
-    Args:
-        task: whose `Task.model` is called.
-        seed: the run's seed.
-
-    Raises:
-        UsageError: what the task builds is no torch module.
-    """
-    from torch import nn  # noqa: PLC0415 - see the top of this module
-
-    with seeded("model", seed):
-        model: object = task.model()
-    if not isinstance(model, nn.Module):
-        raise UsageError(f"model() of task {type(task).__name__} returned a {type(model).__name__}, not a torch module")
-    return model
 
 
 def set_torch_defaults(threads: int = 1) -> None:

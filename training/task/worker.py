@@ -1,30 +1,23 @@
-"""A worker process: compute gradients as the session allows, until the run ends."""
+"""A worker process of a task: compute gradients as the run allows, until it ends."""
 
 import logging
-import os
 import threading
-from collections.abc import Iterable
-from functools import partial
 
 from driftline.broker.port import Broker
 from driftline.broker.topics import check_run_name
 from driftline.config.freezing import adopted_settings
 from driftline.config.run_settings import RunSettings
-from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.entering.reading import read_config
-from driftline.ledger.entering.same_run import check_same_run
 from driftline.ledger.follower import Model
-from driftline.producers.deltas import Gradient
-from driftline.producers.member import new_incarnation
-from driftline.producers.session import WorkerSession
-from driftline.runtime.running import Running
-from driftline.schemas.effects import Effect, Finish
+from driftline.producers.deltas import NoGradient
+from driftline.producers.proposal import Offer
+from driftline.schemas.effects import Finish
+from driftline.schemas.run.config import RunConfig
 from driftline.telemetry.metrics import WatchMetrics, ignore_metrics
 from driftline.training.task import Task
-from driftline.training.task.computing import Computing, Skipped
-from driftline.training.worker.metrics import worker_samples
-from driftline.training.worker.preparing import prepare_topics
-from driftline.training.worker.wait_share import WaitShare
+from driftline.training.task.computing import Computing
+from driftline.training.worker.participation import Participation
+from driftline.training.worker.topics import RunTopics
 
 log = logging.getLogger(__name__)
 
@@ -42,102 +35,65 @@ def work(
 ) -> Finish:
     """Train in this process until the run ends or ``stop`` is set.
 
-    A worker that was away for too long, because its machine slept, say, was removed from the run; it joins again.
+    A worker that was away for too long, for example because its machine slept, is removed from the run and joins again.
 
     Args:
-        broker: where the run's topics are; they are created if they are missing.
+        broker: where the run's topics are; those that are missing are created.
         settings: the run as this worker would start it. An existing run must be the same in what was chosen, and
             decides the rest.
         name: of this worker, unique in the run.
         task: what is trained.
         stop: set it to leave the run in an orderly way.
         patience_s: seconds to wait for the next clock before giving up.
-        mark: with which its incarnations begin, so that whoever started the process knows them.
+        mark: with which its incarnations begin, so that the launcher of the process recognises them.
         watch: receives the source of the worker's metrics, for each session anew.
 
     Raises:
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.
-        WaitTimeout: nothing moved for ``patience_s``; says for whom.
+        WaitTimeout: nothing moved for ``patience_s``; says which workers it waited for.
         BrokerError: Kafka refuses to work with us.
         RunRefused: something was chosen that the run has otherwise.
     """
     check_run_name(settings.run)
     existing = read_config(broker, settings.run)
-    if existing is not None:
-        settings = adopted_settings(settings, existing)
-    computing = Computing(task, settings)
-    prepare_topics(broker, settings)
-    state = enter_ledger(broker, settings.run).state()
-    session = WorkerSession(name, new_incarnation(mark), computing.offer, os.urandom(16), state=state)
-    while True:
-        with Running(broker, settings.run, session, name) as running:
-            watch(partial(running.samples, partial(worker_samples, session)))
-            finish = _Worker(running, session, computing, stop, patience_s).run()
-            if finish is None:
-                running.telling(lambda: session.leave("stopped"))  # noqa: B023 - called at once
-        if finish is None or not session.may_return:
-            return finish or Finish("stopped")
-        if session.state.has_begun:
-            check_same_run(broker, settings.run, session.state.start)
-        log.warning("%s; it joins again", finish.failure)
-        state = enter_ledger(broker, settings.run).state()
-        session = WorkerSession(
-            name, new_incarnation(mark), computing.offer, os.urandom(16), gives_way=True, state=state
-        )
+    topics = RunTopics(broker, settings if existing is None else adopted_settings(settings, existing))
+    offers = _Offers(task, topics.settings)
+    topics.create()
+    member = Participation(broker, settings.run, name, offers, timeout_s=patience_s, stop=stop, mark=mark, watch=watch)
+    try:
+        while (model := member.next_model()) is not None:
+            _spend_one_clock(member, offers.computing, model)
+    finally:
+        member.close("stopped")
+    return member.finish or Finish("stopped")
 
 
-class _Worker:
-    """The loop of one worker: wait for a clock, compute, contribute."""
+def _spend_one_clock(member: Participation, computing: Computing, model: Model) -> None:
+    clock, leased = member.ask(lambda session: (session.clock + 1, session.samples))
+    found = computing.gradient(model, worker=member.worker, start=member.starts_before, clock=clock, leased=leased)
+    if isinstance(found, NoGradient) and found.samples:
+        log.warning("clock %d is skipped: %s", clock, found.reason)
+    member.spend_clock(model, found)
 
-    def __init__(
-        self,
-        running: Running,
-        session: WorkerSession,
-        computing: Computing,
-        stop: threading.Event,
-        patience_s: float,
-    ) -> None:
-        self._running = running
-        self._session = session
-        self._computing = computing
-        self._stop = stop
-        self._patience_s = patience_s
-        self._waiting = WaitShare()
-        self._start: int | None = None
 
-    def run(self) -> Finish | None:
-        """Work until the session finishes; None when ``stop`` was set first."""
-        while (model := self._next_model()) is not None:
-            self._one_clock(model)
-            self._session.waiting_share = self._waiting.share
-        return self._running.finished
+class _Offers:
+    """Makes the offers of one task.
 
-    def _next_model(self) -> Model | None:
-        with self._waiting:
-            return self._running.asking(
-                self._session.may_start, stop=self._stop, timeout_s=self._patience_s, whom=self._session.waiting_for
-            )
+    Attributes:
+        computing: with the settings of the last offer.
+    """
 
-    def _one_clock(self, model: Model) -> None:
-        session = self._session
-        if self._start is None:
-            self._start = self._starts_before()
-        leased = self._running.glance(lambda: session.samples)
-        found = self._computing.gradient(
-            model, worker=session.name, start=self._start, clock=session.clock + 1, leased=leased
-        )
-        if isinstance(found, Skipped) and found.samples:
-            log.warning("clock %d is skipped: %s", session.clock + 1, found.reason)
-        self._running.telling(lambda: self._spend(model, found))
+    def __init__(self, task: Task, settings: RunSettings) -> None:
+        self._task, self._settings = task, settings
+        self.computing = Computing(task, settings)
 
-    def _spend(self, model: Model, found: Gradient | Skipped) -> Iterable[Effect]:
-        if self._session.finished is not None or self._session.group is None:
-            return []  # removed, or over, while we computed
-        if isinstance(found, Skipped):
-            return self._session.skip(model, self._computing.batches, found.reason, found.samples)
-        return self._session.contribute(model, found)
+    def __call__(self, existing: RunConfig | None) -> Offer:
+        """Return what to start the run with, and what it must fit; ``existing`` are the settings of a run that exists.
 
-    def _starts_before(self) -> int:
-        """How many earlier starts of this worker the ledger holds."""
-        starts = [start for worker, start in self._session.state.joined if worker == self._session.name]
-        return starts.index(self._session.incarnation)
+        Raises:
+            RunRefused: something was chosen that the run has otherwise; lists all of it.
+        """
+        settings = self._settings if existing is None else adopted_settings(self._settings, existing)
+        if settings != self._settings:
+            self._settings, self.computing = settings, Computing(self._task, settings)
+        return self.computing.offer

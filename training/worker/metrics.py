@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from driftline.broker.topics import Stream
 from driftline.consumers.server.metrics import run_samples
 from driftline.ledger.follower import Follower
+from driftline.producers.member import Member
 from driftline.producers.session import WorkerSession
 from driftline.telemetry import catalogue
 from driftline.telemetry.metrics import Sample
-from driftline.training.task.evaluator import EvaluatorSession
 
 PARAMETER_REASONS = {
     "parameters_refused": "refused",
@@ -19,19 +19,18 @@ PARAMETER_REASONS = {
 
 
 def worker_samples(session: WorkerSession) -> Iterator[Sample]:
-    """Yield the metrics of a worker: of the run, of the parameters that it reads, and of its own part."""
+    """Yield the metrics of a worker: those of any member, and of its own part."""
     group = session.group
-    yield from run_samples(session.state)
-    yield from _follower_samples(session.reader.follower)
+    yield from member_samples(session)
     yield Sample(catalogue.CLOCK, session.clock)
     yield Sample(catalogue.WAITING, session.waiting_share)
     yield Sample(catalogue.UNSETTLED, 0 if group is None else session.clock - group.settled_clock)
 
 
-def evaluator_samples(session: EvaluatorSession) -> Iterator[Sample]:
-    """Yield the metrics of an evaluator: of the run, and of the parameters that it reads."""
-    yield from run_samples(session.state)
-    yield from _follower_samples(session.reader.follower)
+def member_samples(member: Member) -> Iterator[Sample]:
+    """Yield the metrics of any member: of the run, and of the parameters that it reads."""
+    yield from run_samples(member.state)
+    yield from _follower_samples(member.reader.follower)
 
 
 def _follower_samples(follower: Follower) -> Iterator[Sample]:

@@ -20,7 +20,7 @@ from driftline.runs.commands import create_run, delete_run, stop_run
 from driftline.runs.requests import EXISTS
 from driftline.training.task import load_task
 from driftline.training.task.chosen import read_task
-from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.topics import RunTopics
 
 if TYPE_CHECKING:
     from driftline.training.task.computing import Computing
@@ -58,12 +58,16 @@ def create(settings: Settings, *, home: Path) -> None:
     settings.problems.check()
     if task is None:
         with connection.started(say) as kafka:
-            made = prepare_topics(kafka.broker, wanted)
+            made = RunTopics(kafka.broker, wanted).create()
         click.echo(f"run {name}: {made}. It begins with its first worker, whose settings it gets.")
         return
-    offer = Computing(load_task(task, pairs), wanted).offer
+    found = load_task(task, pairs)
+    offer = Computing(found, wanted).offer
     with connection.started(say) as kafka:
-        prepare_topics(kafka.broker, wanted)
+        topics = RunTopics(kafka.broker, wanted)
+        if topics.settings != wanted:  # other partitions, of topics that were made before
+            offer = Computing(found, topics.settings).offer
+        topics.create()
         finish = create_run(kafka.broker, name, offer, own_name("creator"), timeout_s=patience_s)
     click.echo(f"run {name} {finish.reason}{' already, with the same settings' if finish.reason == EXISTS else ''}")
 

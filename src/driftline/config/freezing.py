@@ -1,6 +1,6 @@
 """From chosen settings to those of a run: frozen for a new run, taken over from a run that exists."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -63,25 +63,6 @@ def freeze(settings: RunSettings, rule: RuleConfig, *, samples: int, batch_size:
     return config
 
 
-def adopted(ours: RunConfig, theirs: RunConfig, chosen: Collection[str]) -> RunConfig:
-    """Return the settings of a run, with those that were chosen here instead.
-
-    Equal to ``theirs`` if nothing was chosen that differs. The update rule is always ours: it is the script's own.
-
-    Args:
-        ours: as this script would start the run.
-        theirs: of the run.
-        chosen: keyword arguments of settings; unknown ones are ignored.
-    """
-    changes: dict[str, Any] = {"rule": ours.rule}
-    for name in FROZEN.keys() & set(chosen):
-        first, *rest = FROZEN[name]
-        mine = getattr(ours, first)
-        before = changes.get(first, getattr(theirs, first))
-        changes[first] = replace(before, **{rest[0]: getattr(mine, rest[0])}) if rest else mine
-    return replace(theirs, **changes)
-
-
 def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
     """Return the settings with which a worker fits a run: the run's own, where none was chosen here.
 
@@ -99,6 +80,13 @@ def adopted_settings(ours: RunSettings, theirs: RunConfig) -> RunSettings:
     epochs = (ours.epochs if "epochs" in ours.chosen else theirs.data.epochs) or None
     steps = theirs.steps if epochs is None else None
     return replace(ours, **_shared(theirs), **_outer(ours, theirs), steps=steps, epochs=epochs)
+
+
+def adopted_by_script(ours: RunSettings, theirs: RunConfig) -> RunSettings:
+    """Return the same for a script, which also takes over the sizes of the data; a task knows its own data."""
+    chosen = DATA if ours.chosen is None else ours.chosen
+    data = {name: getattr(theirs.data, name) for name in DATA - {"epochs"} - chosen}
+    return replace(adopted_settings(ours, theirs), **data)
 
 
 def _shared(settings: SharedSettings) -> dict[str, Any]:

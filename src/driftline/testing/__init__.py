@@ -55,10 +55,10 @@ from pathlib import Path
 
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.broker.memory import MemoryBroker
+from driftline.producers.deltas import NoGradient
 from driftline.testing.in_process import (
     GradientFunction,
     LeasedGradients,
-    NoGradient,
     Outcome,
     run_in_process,
     train_in_process,

@@ -16,7 +16,7 @@ from driftline.errors import WaitTimeout
 from driftline.ledger.entering.checkpoint import enter_ledger
 from driftline.ledger.follower import Model
 from driftline.ledger.run_state import RunState
-from driftline.producers.deltas import Gradient
+from driftline.producers.deltas import Gradient, NoGradient
 from driftline.producers.proposal import Offer
 from driftline.producers.session import WorkerSession
 from driftline.runtime.shell import Shell
@@ -30,14 +30,6 @@ GradientFunction = Callable[[str, Model, int], Gradient]
 """(worker, model, its count of contributions so far) → gradient."""
 
 STEP_S = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class NoGradient:
-    """Why a worker skips a clock, and the samples that it read for it."""
-
-    reason: str
-    samples: Samples = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +83,15 @@ def train_in_process(
         ConfigError: lists everything about the task and the settings that cannot be trained.
         WaitTimeout: the run did not end within ``timeout_s``; says what each worker waits for.
     """
-    from driftline.training.task.computing import Computing, Skipped  # noqa: PLC0415 - torch, which other runs spare
+    from driftline.training.task.computing import Computing  # noqa: PLC0415 - torch, which other runs spare
     from driftline.training.task.evaluation import evaluate  # noqa: PLC0415 - as above
-    from driftline.training.task.randomness import build_model  # noqa: PLC0415 - as above
+    from driftline.training.task.parts import build_model  # noqa: PLC0415 - as above
 
     chosen = load_run_settings(run, {"workers": workers, **settings}, environment={})
     computing = Computing(task, chosen)
 
     def compute(worker: str, model: Model, clock: int, leased: Samples) -> Gradient | NoGradient:
-        found = computing.gradient(model, worker=worker, start=0, clock=clock, leased=leased)
-        return NoGradient(found.reason, found.samples) if isinstance(found, Skipped) else found
+        return computing.gradient(model, worker=worker, start=0, clock=clock, leased=leased)
 
     names = [f"worker-{number + 1}" for number in range(workers)]
     outcome = run_in_process(
@@ -206,7 +197,7 @@ class _Members:
             return
         found = self._gradient(name, session, model)
         if isinstance(found, NoGradient):
-            shell.perform(session.skip(model, 0, found.reason, found.samples))
+            shell.perform(session.skip(model, found.cursor, found.reason, found.samples))
         else:
             shell.perform(session.contribute(model, found))
 

@@ -19,7 +19,7 @@ from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork
 from driftline.schemas.run.schedule import Schedule
-from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.topics import RunTopics
 from tests.support.stage import CONFIG, OFFER
 
 RULE = RuleConfig(name="sgd", groups=({"lr": 0.3, "momentum": 0.5, "nesterov": 1.0},))
@@ -197,14 +197,17 @@ def test_topics_that_an_administrator_made_are_used_or_refused_with_every_differ
     deltas, events = SPECS[0], SPECS[1]
     broker.admin().create([TopicSpec(deltas.name, 6, {"retention.ms": "1", "max.message.bytes": "9"})])
     with pytest.raises(ConfigError) as refused:
-        prepare_topics(broker, said())
+        RunTopics(broker, said(partitions=4))
     assert len(refused.value.problems) == 3
     assert "number of partitions is 6, needed is 4; give the run --partitions 6" in refused.value.problems[0]
     assert list(broker.admin().topics()) == [deltas.name]
+    with pytest.raises(ConfigError) as refused:
+        RunTopics(broker, said())  # its partitions are not chosen: those of the topic are taken over
+    assert len(refused.value.problems) == 2
     broker.admin().delete([deltas.name])
     broker.admin().create([events])
-    assert prepare_topics(broker, said()) == "4 topics made, 1 used as they were found"
-    assert prepare_topics(broker, said()) == "its 5 topics are there and fit"
+    assert RunTopics(broker, said()).create() == "4 topics made, 1 used as they were found"
+    assert RunTopics(broker, said()).create() == "its 5 topics are there and fit"
 
 
 def test_the_command_that_makes_a_topic_says_all_that_is_needed() -> None:

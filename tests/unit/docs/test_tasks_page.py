@@ -14,7 +14,7 @@ from driftline.testing import train_in_process
 from driftline.training.model import rule as optimizer_settings
 from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
-from driftline.training.task.randomness import build_model
+from driftline.training.task.parts import build_model
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "tasks.md").read_text()

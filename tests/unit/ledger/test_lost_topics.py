@@ -20,7 +20,7 @@ from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.testing import run_in_process
-from driftline.training.worker.preparing import prepare_topics
+from driftline.training.worker.topics import RunTopics
 from tests.contract.test_runs import sgd_offer
 from tests.support.newcomer import new_server
 from tests.support.roles_in_threads import Ends
@@ -71,7 +71,7 @@ def test_a_ledger_that_was_made_anew_begins_no_second_run_over_what_is_left_of_t
     broker = stopped()
     make_anew(broker, Stream.LEDGER)
     begin: Mapping[str, Callable[[], object]] = {
-        "worker": lambda: prepare_topics(broker, RunSettings(run=RUN, workers=1, steps=9, partitions=PARTITIONS)),
+        "worker": lambda: RunTopics(broker, RunSettings(run=RUN, workers=1, steps=9, partitions=PARTITIONS)).create(),
         "server": lambda: serve(broker, RUN, "new", stop=threading.Event()),
     }
     for role in begin.values():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from driftline.rules import RULES, FloatArray, check_rule, with_defaults
 from driftline.schemas.run.config import RuleConfig
-from driftline.training.model.rule import _without_compiler
+from driftline.training.task.parts import _without_compiler
 from tests.support.shard_models import Contribution, Model, cut, numbers
 
 ROOT = Path(__file__).parents[3]

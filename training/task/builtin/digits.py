@@ -20,7 +20,7 @@ from torch.nn import functional
 from driftline.errors import UsageError
 from driftline.training.task import Dataset, Task
 from driftline.training.task.builtin.classifying import accuracy_and_loss
-from driftline.training.task.randomness import raw_keys
+from driftline.training.worker.order import raw_keys
 
 SIDE = 8
 CLASSES = 10

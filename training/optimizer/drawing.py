@@ -1,11 +1,11 @@
-"""What a script's loader draws of the samples that are leased to it, and which of them a step is made of.
+"""What a script's loader draws of the samples that are leased to its worker, and which of them a step is made of.
 
 Loaders read ahead, so what is drawn is not what is trained on. Draws wait in a queue, in their order, and a step takes
-as many from its head as a step is made of, or as there are. What no step has taken is not consumed: it stays leased to
-this worker, and the next pass draws it again.
+a batch from the head of the queue, or what is there. What no step has taken is not consumed: it stays leased to this
+worker, and the next pass draws it again.
 
-A pass is over one epoch, the oldest of which there is something to read. It ends when nothing of that epoch is left for
-this worker; what comes back later, of a worker that left, say, is a pass of its own.
+A pass is over one epoch, the oldest that has something to read. It ends when nothing of that epoch is left for this
+worker. What comes back later, for example from a worker that left, is a pass of its own.
 """
 
 import logging
@@ -20,20 +20,18 @@ from driftline.schemas.run.config import RunConfig
 
 log = logging.getLogger(__name__)
 
-Place = tuple[int, int]
-"""An epoch, and a place in its order."""
-
-DROPPED = "fewer than a batch were left, and the loader dropped them"
+SamplePosition = tuple[int, int]
+"""An epoch, and a position in its order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SampleAvailability:
     """What there is to read now.
 
     Attributes:
-        samples: of one epoch; none if nothing of it is left for us.
+        samples: of one epoch; none if nothing of it is left for this worker.
         must_skip: whether a clock has to be spent without any, so that others can go on.
-        too_far: whether more are there only once steps are made on those that were drawn.
+        too_far: whether more can be drawn only after steps on those that were drawn.
     """
 
     samples: Samples = ()
@@ -51,7 +49,7 @@ class Drawing:
     def __init__(self, a_step: int) -> None:
         self.a_step = a_step
         self.epoch: int | None = None
-        self._drawn: list[Place] = []
+        self._drawn: list[SamplePosition] = []
         self._ahead: list[SampleRange] = []
         self._steps = 0
         self._was_whole = False
@@ -70,8 +68,7 @@ class Drawing:
         if self._was_whole and self._steps and len(self._drawn) >= self.a_step:
             log.warning(
                 "%d samples of the last pass went into no step and are read again; if a step is made of more than %d "
-                "samples, because gradients of several batches are accumulated, say so: Sampler(opt, data, "
-                "batch_size=…)",
+                "samples, because gradients of several batches are accumulated, use Sampler(opt, data, batch_size=…)",
                 len(self._drawn),
                 self.a_step,
             )
@@ -80,7 +77,7 @@ class Drawing:
         self.epoch, self._steps, self._was_whole = None, 0, False
         return discarded
 
-    def draw(self) -> Place | None:
+    def draw(self) -> SamplePosition | None:
         """Draw the next sample that was found; None if more have to be looked for."""
         if not self._ahead:
             return None
@@ -99,45 +96,46 @@ class Drawing:
         """Note that a pass has come to its end."""
         self._was_whole = True
 
-    def look(self, session: WorkerSession) -> Found | None:
-        """Return what there is to read now, or None while that is not known: under the session's lock."""
+    def look(self, session: WorkerSession) -> SampleAvailability | None:
+        """Return what there is to read now, or None while that is not known; under the session's lock."""
         left = without(session.samples, _ranges(self._drawn))
         epoch = left[0].epoch if self.epoch is None and left else self.epoch
         samples = tuple(one for one in left if one.epoch == epoch)
         state, group = session.state, session.group
         if samples:
-            return Found(samples)
+            return SampleAvailability(samples)
         if group is None or state.is_finished:
-            return None if epoch is None else Found()  # a new pass waits for what becomes of us, or of the run
+            # A new pass waits for what becomes of this worker, or of the run.
+            return None if epoch is None else SampleAvailability()
         if state.leases.is_due(group.id):
             return None
         if epoch is None:
             return self._nothing(session)
-        # What we hold of another epoch is enough: what is free of this one was given back by a worker that left.
-        return Found() if left or not state.leases.is_free(epoch) else self._later(session)
+        # Samples of another epoch are enough: free ones of this epoch were given back by a worker that left.
+        return SampleAvailability() if left or not state.leases.is_free(epoch) else self._later(session)
 
-    def _later(self, session: WorkerSession) -> Found | None:
-        """Look whether more of the epoch may be leased to us, who have drawn all that we hold."""
+    def _later(self, session: WorkerSession) -> SampleAvailability | None:
+        """Look whether more of the epoch may be leased to this worker, which has drawn all that it holds."""
         if session.has_unsettled or session.state.leases.due():  # the next record may change what is free, or is due
             return None
-        # What an earlier membership of ours has drawn may be another's by now: then no step makes room for more.
-        return Found(too_far=still_leased(_ranges(self._drawn), session.samples))
+        # What an earlier membership has drawn may be another worker's by now: then no step makes room for more.
+        return SampleAvailability(too_far=still_leased(_ranges(self._drawn), session.samples))
 
     @staticmethod
-    def _nothing(session: WorkerSession) -> Found | None:
+    def _nothing(session: WorkerSession) -> SampleAvailability | None:
         by_clock = session.state.config.consistency.closes_by_clock
-        return Found(must_skip=True) if by_clock and session.lacks_samples else None
+        return SampleAvailability(must_skip=True) if by_clock and session.lacks_samples else None
 
     # -- stepping ----------------------------------------------------------------------------------------------------
 
     def take(self) -> Samples:
-        """Return what the step is made of that is made now."""
+        """Return the samples of the step that is made now."""
         self._steps += 1
         taken, self._drawn = self._drawn[: self.a_step], self._drawn[self.a_step :]
         return _ranges(taken)
 
 
-def _ranges(places: Iterable[Place]) -> Samples:
+def _ranges(places: Iterable[SamplePosition]) -> Samples:
     return joined(SampleRange(epoch=epoch, start=place, count=1) for epoch, place in places)
 
 
@@ -166,7 +164,7 @@ def too_far(drawn: int, a_step: int) -> UsageError:
     return UsageError(
         f"the loader has drawn {drawn} samples ahead of the steps, each of which uses up {a_step}, and this worker is "
         f"leased no more before some are used. If a step is made of more, because gradients of several batches are "
-        f"accumulated, say so: Sampler(opt, data, batch_size=…). If not, give the loader a smaller prefetch_factor or "
+        f"accumulated, use Sampler(opt, data, batch_size=…). If not, give the loader a smaller prefetch_factor or "
         f"fewer worker processes, or make the run with a larger block (driftline.Optimizer(…, block={2 * drawn}))"
     )
 
