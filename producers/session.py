@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from enum import Enum
 
 from driftline.ledger import policy
+from driftline.ledger.contradictions import proposal_problems
 from driftline.ledger.follower import Model
-from driftline.ledger.proposal_check import proposal_problems
 from driftline.ledger.run_state import Folded, Group, RunState
 from driftline.producers.clocks import SpentClocks, is_last, waiting_for
 from driftline.producers.deltas import Base, DeltaEncoder, Gradient

@@ -8,7 +8,8 @@ from collections import deque
 import torch
 
 from bench.convergence.trials import SEEDS, STUDIES, WORKERS
-from driftline.training.task import load_task, read_batch
+from driftline.training.task import read_batch
+from driftline.training.task.loading import load_task
 from driftline.training.task.parts import build_model
 from driftline.training.task.randomness import set_torch_defaults
 from driftline.training.worker.order import raw_keys

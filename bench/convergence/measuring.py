@@ -20,7 +20,8 @@ from driftline.schemas.model.layout import Layout
 from driftline.schemas.model.tensors import decode_fp32
 from driftline.schemas.records import Membership, Parameters, Version
 from driftline.training.model.layout import load_parameters
-from driftline.training.task import Task, load_task, read_batch
+from driftline.training.task import Task, read_batch
+from driftline.training.task.loading import load_task
 from driftline.training.task.parts import build_model
 from driftline.training.task.randomness import set_torch_defaults
 

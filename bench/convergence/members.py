@@ -18,7 +18,8 @@ from bench.convergence.trials import WORKERS, Trial
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.port import Broker
 from driftline.consumers.server.serving import serve
-from driftline.training.task import Dataset, load_task
+from driftline.training.task import Dataset
+from driftline.training.task.loading import load_task
 from driftline.training.task.worker import work
 
 SERVER = "server-1"

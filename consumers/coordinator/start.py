@@ -1,7 +1,7 @@
 """The first decision: which proposal becomes the run."""
 
 from driftline.consumers.coordinator.evidence import Evidence
-from driftline.ledger.proposal_check import proposal_problems
+from driftline.ledger.contradictions import proposal_problems
 from driftline.ledger.run_state import RunState
 from driftline.schemas.model.layout import layout_from_json
 from driftline.schemas.records import RunStart

@@ -1,16 +1,14 @@
-"""Metrics of a server, and those of a run for every reader of its ledger. Read from the state machines."""
+"""Metrics of a server, read from its state machines."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from driftline.broker.topics import Stream
 from driftline.consumers.coordinator.coordinator import Phase
 from driftline.consumers.server.server import Server
-from driftline.ledger.rejection_reasons import OTHER, REASONS
-from driftline.ledger.run_state import RunState
+from driftline.ledger.metrics import by_reason, run_samples
 from driftline.telemetry import catalogue
-from driftline.telemetry.metrics import Histogram, Metric, Sample
+from driftline.telemetry.metrics import Sample
 
 DELTA_REASONS = {
     "deltas_not_owned": "not_owned",
@@ -35,42 +33,6 @@ STATELESS_REASONS = {"checkpoints_too_large": "too_large", "checkpoints_too_old"
 """Counter of the evidence → why a checkpoint has no state."""
 
 
-def run_samples(state: RunState) -> Iterator[Sample]:
-    """Yield what the ledger tells, as far as it was read."""
-    totals = state.totals
-    yield Sample(catalogue.VERSION, state.version)
-    if state.has_begun and state.config.steps:
-        yield Sample(catalogue.STEPS, state.config.steps)
-    yield Sample(catalogue.TERM, state.chain.term)
-    if state.checkpoint is not None:
-        yield Sample(catalogue.CHECKPOINT, state.checkpoint.version)
-    yield Sample(catalogue.BEGAN, state.began_at)
-    yield Sample(catalogue.PASSED_OVER, state.passed_over)
-    yield Sample(catalogue.ENDED, float(state.ended is not None))
-    yield Sample(catalogue.FAILED, float(state.ended is not None and bool(state.ended.failure)))
-    yield Sample(catalogue.MEMBERS, len(state.groups))
-    if math.isfinite(state.loss):
-        yield Sample(catalogue.LOSS, state.loss)
-    yield from _evaluation(state)
-    yield Sample(catalogue.SAMPLES, totals.samples)
-    yield Sample(catalogue.STALENESS, Histogram(totals.staleness))
-    yield Sample(catalogue.VOID, state.chain.void)
-    yield Sample(catalogue.UNDECODABLE, totals.undecodable, {"stream": Stream.LEDGER.value})
-    outcomes = {"used": totals.contributions, "skipped": totals.skips, "rejected": totals.rejections}
-    for outcome, counts in outcomes.items():
-        for worker, count in counts.items():
-            yield Sample(catalogue.CONTRIBUTIONS, count, {"worker": worker, "outcome": outcome})
-    reasons = {reason: totals.rejection_reasons[reason] for reason in (*REASONS.values(), OTHER)}
-    yield from _by_reason(catalogue.REJECTIONS, reasons)
-
-
-def _evaluation(state: RunState) -> Iterator[Sample]:
-    if state.evaluations:
-        newest = state.evaluations[max(state.evaluations)]
-        for name, value in newest.metrics.items():
-            yield Sample(catalogue.EVALUATION, value, {"metric": name})
-
-
 def server_samples(server: Server) -> Iterator[Sample]:
     """Yield the metrics of a server: of the run, of what it owns, and of the coordinator's role."""
     yield from run_samples(server.state)
@@ -83,7 +45,7 @@ def server_samples(server: Server) -> Iterator[Sample]:
     held = [delta for one in owned for shards in one.held.values() for delta in shards.values()]
     yield Sample(catalogue.HELD_DELTAS, len(held))
     yield Sample(catalogue.HELD_BYTES, sum(delta.gradient.nbytes for delta in held))
-    yield from _by_reason(catalogue.DELTAS_DROPPED, _renamed(server.shards.counters, DELTA_REASONS))
+    yield from by_reason(catalogue.DELTAS_DROPPED, _renamed(server.shards.counters, DELTA_REASONS))
     for stream in (Stream.DELTAS, Stream.EVENTS, Stream.SNAPSHOTS):
         yield Sample(catalogue.UNDECODABLE, server.counters[f"undecodable_{stream}"], {"stream": stream.value})
     leads = server.coordinator.phase is Phase.LEADING
@@ -92,15 +54,10 @@ def server_samples(server: Server) -> Iterator[Sample]:
         yield Sample(metric, server.coordinator.leaderships)
     if leads:
         yield Sample(catalogue.PENDING, len(server.coordinator.evidence.offers))
-    yield from _by_reason(catalogue.STATELESS, _renamed(server.coordinator.evidence.counters, STATELESS_REASONS))
-    yield from _by_reason(catalogue.EVENTS_DROPPED, _renamed(server.coordinator.evidence.counters, EVENT_REASONS))
+    yield from by_reason(catalogue.STATELESS, _renamed(server.coordinator.evidence.counters, STATELESS_REASONS))
+    yield from by_reason(catalogue.EVENTS_DROPPED, _renamed(server.coordinator.evidence.counters, EVENT_REASONS))
 
 
 def _renamed(counters: Counter[str], names: Mapping[str, str]) -> dict[str, int]:
     """Return every counter of ``names`` under its other name: also one that is 0, so that its rate begins there."""
     return {reason: counters[name] for name, reason in names.items()}
-
-
-def _by_reason(metric: Metric, counts: Mapping[str, int]) -> Iterator[Sample]:
-    for reason, count in counts.items():
-        yield Sample(metric, count, {"reason": reason})

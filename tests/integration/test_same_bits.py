@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from driftline.training.model.layout import describe, flatten_parameters
-from driftline.training.task import load_task, read_batch
+from driftline.training.task import read_batch
+from driftline.training.task.loading import load_task
 from driftline.training.task.parts import build_model
 from driftline.training.worker.order import epoch_order
 from tests.integration.conftest import Trained

@@ -8,10 +8,11 @@ from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
 from driftline.config.address import read_address, read_first_address
 from driftline.config.problems import Problems
-from driftline.consumers.server.metrics import run_samples, server_samples
+from driftline.consumers.server.metrics import server_samples
 from driftline.consumers.server.server import Server
 from driftline.errors import BrokerUnreachable
 from driftline.ledger.entering.reading import read_ledger
+from driftline.ledger.metrics import run_samples
 from driftline.ledger.rejection_reasons import REASONS, reason_word
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Received, Send, SendFailed

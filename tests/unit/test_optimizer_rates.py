@@ -21,8 +21,8 @@ from driftline.ledger.weights import MOST_RATE, mean_rates, rates_problem
 from driftline.schemas.records import GroupId, Use, Version
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.schedule import Schedule
-from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
+from driftline.training.task.loading import load_task
 from tests.simulation.promises.plain_rules import mean_rate
 from tests.support.scripts import House, house, line, loss_of, step, together
 from tests.support.small_ledger import LAYOUT

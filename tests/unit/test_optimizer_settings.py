@@ -115,7 +115,7 @@ import torch
 from driftline.training.task.parts import build_optimizer
 from driftline.training.task.parts import build_model
 from driftline.training.task.randomness import set_torch_defaults
-from driftline.training.task import load_task
+from driftline.training.task.loading import load_task
 before = dict(vars(torch.optim.Optimizer.add_param_group.__wrapped__))
 set_torch_defaults()
 task = load_task("digits")

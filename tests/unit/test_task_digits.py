@@ -11,10 +11,11 @@ from torch import nn
 
 from driftline.errors import UsageError
 from driftline.training.model.layout import describe, flatten_parameters
-from driftline.training.task import load_task, read_batch
+from driftline.training.task import read_batch
 from driftline.training.task.builtin import digits
 from driftline.training.task.builtin.digits import Digits
 from driftline.training.task.evaluation import batches, evaluate
+from driftline.training.task.loading import load_task
 from driftline.training.task.parts import build_model, build_optimizer, loss_of
 from driftline.training.worker.order import epoch_order
 

@@ -13,11 +13,12 @@ import torch
 from driftline.config.run_settings import RunSettings
 from driftline.errors import UsageError
 from driftline.training.model.layout import describe, flatten_parameters
-from driftline.training.task import load_task, read_batch
+from driftline.training.task import read_batch
 from driftline.training.task.builtin.fashion import FILES, FOLDER, Fashion
 from driftline.training.task.builtin.idx import read_idx
 from driftline.training.task.computing import Computing
 from driftline.training.task.evaluation import evaluate
+from driftline.training.task.loading import load_task
 from driftline.training.task.parts import build_model, build_optimizer
 
 TRAIN_IMAGES, TRAIN_LABELS = FILES["train"]

@@ -9,7 +9,8 @@ import pytest
 
 import driftline
 from driftline.errors import UsageError
-from driftline.training.task import Task, load_task
+from driftline.training.task import Task
+from driftline.training.task.loading import load_task
 
 COMPLETE = """
 from dataclasses import dataclass

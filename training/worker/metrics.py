@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.metrics import run_samples
 from driftline.ledger.follower import Follower
+from driftline.ledger.metrics import run_samples
 from driftline.producers.member import Member
 from driftline.producers.session import WorkerSession
 from driftline.telemetry import catalogue

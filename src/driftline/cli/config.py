@@ -12,7 +12,7 @@ from driftline.config.keys import KEYS, RUN_NAME, SECTIONS, TASK_NAME, keys_in
 from driftline.config.reference import reference as full_text
 from driftline.config.settings import Settings
 from driftline.schemas.run.setting import Kind
-from driftline.training.task.chosen import check_task
+from driftline.training.task.loading import check_task
 
 Row = tuple[str, str | None, str]
 

@@ -19,8 +19,7 @@ from driftline.runtime.outcome import check_finish
 from driftline.telemetry import identify
 from driftline.telemetry.exporting import exporting
 from driftline.telemetry.metrics import WatchMetrics
-from driftline.training.task import load_task
-from driftline.training.task.chosen import read_measured_task, read_task
+from driftline.training.task.loading import load_task, read_measured_task, read_task
 
 if TYPE_CHECKING:
     from driftline.consumers.server.serving import serve, wait_for_run

@@ -18,8 +18,7 @@ from driftline.runs.catalogue import examine_deletion
 from driftline.runs.catalogue import list_runs as read_runs
 from driftline.runs.commands import create_run, delete_run, stop_run
 from driftline.runs.requests import EXISTS
-from driftline.training.task import load_task
-from driftline.training.task.chosen import read_task
+from driftline.training.task.loading import load_task, read_task
 from driftline.training.worker.topics import RunTopics
 
 if TYPE_CHECKING:

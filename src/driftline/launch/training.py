@@ -29,8 +29,8 @@ from driftline.runs.catalogue import Members, find_members
 from driftline.runs.naming import default_run_name, unused_names, unused_run_name
 from driftline.telemetry import identify
 from driftline.telemetry.exporting import Address, metrics_url
-from driftline.training.task import Task, load_task
-from driftline.training.task.chosen import read_task
+from driftline.training.task import Task
+from driftline.training.task.loading import load_task, read_task
 
 CHILD_CONNECT_S = 60.0
 """Seconds that a child process waits for Kafka's first answer. Kafka has answered this process, so it is only busy."""

@@ -1,31 +1,53 @@
-"""Ledger records that count and cannot be: they contradict what the ledger said before, or themselves.
+"""Records that contradict themselves or the ledger before them, and proposals that cannot become a run.
 
-No coordinator writes one, whatever happens to it, so no reader may go on behind one. Each function returns what is
-wrong, in words, or nothing.
+No coordinator writes such a record, so every reader of the ledger ends there. Each function returns what is wrong, in
+words, or nothing.
 """
 
 import math
 
+from driftline.errors import ConfigError
 from driftline.ledger.weights import mean_rates, rates_problem, weight_problem
 from driftline.rules import check_rule, tensor_names
-from driftline.schemas.model.layout import Layout
-from driftline.schemas.records import Checkpoint, RunStart, Use, Version
+from driftline.schemas.model.layout import Layout, layout_from_json
+from driftline.schemas.records import Checkpoint, Proposal, RunStart, Use, Version
 from driftline.schemas.run.config import RunConfig
+from driftline.schemas.run.config_json import run_config_from_json
+
+
+def proposal_problems(proposal: Proposal) -> list[str]:
+    """Return everything that keeps a proposal from becoming a run; empty when it can."""
+    try:
+        config = run_config_from_json(proposal.config)
+        layout = layout_from_json(proposal.layout)
+    except ConfigError as error:
+        return list(error.problems)
+    return _misfits(config, layout, len(proposal.shards))
 
 
 def in_start(record: RunStart, config: RunConfig, layout: Layout) -> str:
     """Hold a start against its own settings and layout."""
-    problems = check_rule(config.rule)
-    if problems:
-        return problems[0]
-    if not record.partitions == config.partitions == layout.partitions:
-        return f"{record.partitions} partitions, {config.partitions} in its settings, {layout.partitions} in its layout"
-    if len(record.shards) != layout.shard_count:
-        return f"{len(record.shards)} digests of version 0 for {layout.shard_count} shards"
+    problems = _misfits(config, layout, len(record.shards))
+    if record.partitions != config.partitions:
+        problems.append(f"{record.partitions} partitions, the configuration says {config.partitions}")
     if record.layout_fingerprint != layout.fingerprint():
-        return "its layout is not what the fingerprint says"
-    highest = max((segment.group for segment in layout.segments if segment.kind == "parameter"), default=0)
-    return "" if highest < len(config.rule.groups) else f"parameter group {highest} has no settings"
+        problems.append("its layout is not what the fingerprint says")
+    return problems[0] if problems else ""
+
+
+def _misfits(config: RunConfig, layout: Layout, shards: int) -> list[str]:
+    """Return what in settings, layout and ``shards`` of version 0 does not fit together."""
+    problems = list(check_rule(config.rule))
+    if layout.partitions != config.partitions:
+        problems.append(
+            f"the layout is cut for {layout.partitions} partitions, the configuration says {config.partitions}"
+        )
+    if shards != layout.shard_count:
+        problems.append(f"{shards} shards of version 0, the layout has {layout.shard_count}")
+    highest = max((segment.group for segment in layout.segments if segment.kind == "parameter"), default=-1)
+    if highest >= len(config.rule.groups):
+        problems.append(f"the layout names parameter group {highest}, the rule has {len(config.rule.groups)}")
+    return problems
 
 
 def in_version(record: Version, config: RunConfig, layout: Layout) -> str:

@@ -12,8 +12,8 @@ from driftline.config.run_settings import RunSettings
 from driftline.errors import ConfigError
 from driftline.testing import train_in_process
 from driftline.training.model import rule as optimizer_settings
-from driftline.training.task import load_task
 from driftline.training.task.computing import Computing
+from driftline.training.task.loading import load_task
 from driftline.training.task.parts import build_model
 from tests.support import ROOT
 

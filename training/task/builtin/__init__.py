@@ -1,14 +1,5 @@
-"""The tasks that come with driftline, by the name that the command line knows.
+"""The tasks that come with driftline: small data sets that need no download, as a first run and as examples.
 
-The values say where a task is, and nothing is imported before it is asked for: listing them needs no torch.
+Entry points: one module a task, each with a subclass of `driftline.Task`; `training.task.loading.BUILT_IN` names them.
+They import what a user's task would: `driftline.Task`, torch and numpy. Nothing of driftline depends on one.
 """
-
-from collections.abc import Mapping
-from types import MappingProxyType
-
-BUILT_IN: Mapping[str, str] = MappingProxyType(
-    {
-        "digits": "driftline.training.task.builtin.digits:Digits",
-        "fashion": "driftline.training.task.builtin.fashion:Fashion",
-    }
-)
