@@ -1,4 +1,11 @@
-"""Update rules in numpy whose results are the same to the bit everywhere. One family a file; this is the registry."""
+"""Update rules whose results are the same to the bit on every machine, in numpy and compiled.
+
+Entry points: `RULES` and `check_rule` here, `combine` (the weighted sum of deltas) and `engines.choose_engine`. One
+family of rules a file (`sgd`, `adamw`, `adagrad`), each a subclass of `base.Rule`; `loops` and `compiled` hold the same
+arithmetic for numba.
+
+May import ``schemas`` and ``errors``. Never here: torch, records of a log, or which contributions a version uses.
+"""
 
 import difflib
 from collections.abc import Mapping
