@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from driftline.broker.topics import Stream, topic_name
-from driftline.consumers.server.owned import OwnedPartition
-from driftline.consumers.server.restoring import Restoring
+from driftline.consumers.server.partition import OwnedPartition
+from driftline.consumers.server.snapshots import Restoring
 from driftline.consumers.server.snapshotting import Snapshotting
 from driftline.ledger.known_ends import WAY_OUT, KnownEnds
 from driftline.ledger.run_state import RunState

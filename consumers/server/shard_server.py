@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.delta_check import CheckedDelta, check_delta, not_finite
-from driftline.consumers.server.owned import Clock, HeldDelta, OwnedPartition
+from driftline.consumers.server.partition import Clock, HeldDelta, OwnedPartition, check_delta, not_finite
 from driftline.consumers.server.shard import Shard
 from driftline.consumers.server.shard_owner import ShardOwner
 from driftline.consumers.server.state_digests import StateDigests
@@ -35,7 +34,6 @@ from driftline.schemas.records import (
     Receipt,
     ServerState,
     ShardDigest,
-    ShardReceipt,
     TermStart,
     Version,
 )
@@ -149,12 +147,12 @@ class ShardServer(ShardOwner):
         clock = (delta.group, delta.clock)
         if self._is_unwanted(owned, clock):
             return []
-        checked = check_delta(state.start.run, state.layout, received.partition, delta, received.value)
-        reason = not_finite(state.layout, delta, checked)
+        sound = check_delta(state.start.run, state.layout, received.partition, delta, received.value, received.offset)
+        reason = not_finite(state.layout, sound)
         if reason:
             self.counters["deltas_refused"] += 1
             return self._refuse(clock, reason)
-        return self._hold(owned, clock, delta, checked, received.offset)
+        return self._hold(owned, clock, sound)
 
     def _is_unwanted(self, owned: OwnedPartition, clock: Clock) -> bool:
         if not self._is_needed(owned, clock):
@@ -172,17 +170,12 @@ class ShardServer(ShardOwner):
         self.refused[clock] = reason
         return self._receipt(clock)
 
-    def _hold(
-        self, owned: OwnedPartition, clock: Clock, delta: Delta, checked: CheckedDelta, offset: int
-    ) -> Iterable[Effect]:
-        shards = owned.held.setdefault(clock, {})
-        known = shards.get(delta.shard)
-        if known is not None:
-            same = known.receipt.digest == delta.digest
+    def _hold(self, owned: OwnedPartition, clock: Clock, delta: HeldDelta) -> Iterable[Effect]:
+        known = owned.held.setdefault(clock, {}).setdefault(delta.receipt.shard, delta)
+        if known is not delta:
+            same = known.receipt.digest == delta.receipt.digest
             self.counters["duplicates" if same else "conflicting_deltas"] += 1
             return []
-        receipt = ShardReceipt(shard=delta.shard, partition=owned.partition, offset=offset, digest=delta.digest)
-        shards[delta.shard] = HeldDelta(receipt, checked.gradient, checked.presence)
         if not owned.holds(clock):
             return []
         if self._state.is_settled(*clock):  # refolding: the ledger has decided long ago
@@ -227,13 +220,7 @@ class ShardServer(ShardOwner):
         return owned.holds_all_of(record)
 
     def _apply(self, owned: OwnedPartition, record: Version) -> Iterable[Effect]:
-        uses = [use for use in record.uses if use.kind == "delta"]
-        for index, shard in owned.shards.items():
-            terms, buffers = owned.terms(uses, index), owned.buffers(record, index)
-            shard.apply(record.version, terms, record.learning_rates, record.rho, buffers)
-        owned.version = record.version
-        for use in record.uses:
-            owned.held.pop((use.group, use.clock), None)
+        owned.apply(record)
         self.snapshots.begin(owned)
         return self._published(owned, record.version) if record.version in self._state.publish_points else []
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.owned import OwnedPartition
-from driftline.consumers.server.snapshot_check import digest_in_key, snapshots_of
+from driftline.consumers.server.partition import OwnedPartition
+from driftline.consumers.server.snapshots import digest_in_key, snapshots_of
 from driftline.ledger.run_state import RunState
 from driftline.rules import MASTER
 from driftline.schemas.codec import encode

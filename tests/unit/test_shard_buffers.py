@@ -5,14 +5,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from driftline.consumers.server.delta_check import CheckedDelta, not_finite
+from driftline.consumers.server.partition import HeldDelta, not_finite
 from driftline.consumers.server.shard import Shard, ShardBuffers
 from driftline.ledger import contradictions, weights
 from driftline.rules import Engine, FloatArray, choose_engine
 from driftline.rules.compiled import bind_to
 from driftline.rules.loops import adagrad_loop, adam_loop, momentum_loop, sgd_loop
 from driftline.schemas.model.layout import Layout, Segment
-from driftline.schemas.records import NO_HASH, Delta, GroupId, Use, Version
+from driftline.schemas.records import NO_HASH, GroupId, ShardReceipt, Use, Version
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from tests.support.shard_models import RULES_UNDER_TEST, numbers
 
@@ -113,21 +113,11 @@ def test_buffers_that_do_not_fit_are_refused_before_anything_changes(buffers: Sh
 
 def test_a_server_asks_only_of_gradients_that_they_are_finite() -> None:
     """A mask is full of -inf, and an int64 of -1 is NaN as a number."""
-    delta = Delta(
-        digest=NO_HASH,
-        group=GroupId(1, 0),
-        clock=1,
-        shard=0,
-        base_version=0,
-        codec="fp32",
-        elements=13,
-        presence=b"\x1f",
-        payload=b"",
-    )
-    assert not_finite(LAYOUT, delta, CheckedDelta(payload("g"), ALL)) == ""
+    receipt = ShardReceipt(shard=0, partition=0, offset=0, digest=NO_HASH)
+    assert not_finite(LAYOUT, HeldDelta(receipt, payload("g"), ALL)) == ""
     broken = payload("g").copy()
     broken[8] = np.inf
-    assert not_finite(LAYOUT, delta, CheckedDelta(broken, ALL)) == "not finite: bias in shard 0"
+    assert not_finite(LAYOUT, HeldDelta(receipt, broken, ALL)) == "not finite: bias in shard 0"
 
 
 # -- whose buffers ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from driftline.consumers.coordinator.coordinator import Coordinator
 from driftline.consumers.coordinator.evidence import Evidence
-from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.partition import OwnedPartition
 from driftline.consumers.server.server import Server
 from driftline.consumers.server.shard_server import ShardServer
 from driftline.consumers.server.snapshotting import Snapshotting

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.partition import OwnedPartition
 from driftline.consumers.server.shard import STEPS, Shard
 from driftline.consumers.server.shard_server import ShardServer
 from driftline.consumers.server.snapshotting import Snapshotting

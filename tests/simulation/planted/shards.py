@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.partition import OwnedPartition
 from driftline.consumers.server.server import Server
 from driftline.consumers.server.shard import ShardBuffers
 from driftline.consumers.server.shard_server import ShardServer

@@ -4,8 +4,8 @@ It calls the same checks as they do.
 """
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.delta_check import check_delta, not_finite
-from driftline.consumers.server.snapshot_check import names_version_0
+from driftline.consumers.server.partition import check_delta, not_finite
+from driftline.consumers.server.snapshots import names_version_0
 from driftline.errors import Undecodable
 from driftline.ledger.event_check import event_problem
 from driftline.observe.records.annotated_ledger import AnnotatedLedger
@@ -70,9 +70,8 @@ def _delta(position: RecordPosition, record: Delta, value: bytes, ledger: Annota
     if not state.has_begun:
         return NO_START
     try:
-        reason = not_finite(
-            state.layout, record, check_delta(state.start.run, state.layout, position.partition, record, value)
-        )
+        sound = check_delta(state.start.run, state.layout, position.partition, record, value, position.offset)
+        reason = not_finite(state.layout, sound)
     except Undecodable as error:
         return f"servers do not take it: {error}"
     if reason:

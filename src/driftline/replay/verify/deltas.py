@@ -5,14 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.delta_check import CheckedDelta, check_delta, not_finite
-from driftline.consumers.server.owned import Clock, HeldDelta, OwnedPartition
+from driftline.consumers.server.partition import Clock, HeldDelta, OwnedPartition, check_delta, not_finite
 from driftline.errors import Undecodable
 from driftline.replay.verify.findings import INTEGRITY, SHOWN_ALARMS, Alarm, Finding, Findings
 from driftline.replay.verify.ledger import LedgerProof
 from driftline.schemas.codec import decode
 from driftline.schemas.digests import HASH_BYTES
-from driftline.schemas.records import Delta, ShardReceipt, Version
+from driftline.schemas.records import Delta, Version
 
 CLOCKS_HELD = 8
 """Clocks of a group whose deltas are held at least; more if the run lets more of them be under way."""
@@ -97,7 +96,7 @@ class DeltasProof:
         clock = (delta.group, delta.clock)
         used_at = self._ledger.uses_delta_at(clock)
         try:
-            checked = self._checked(delta, value, is_used=used_at is not None)
+            sound = self._sound(delta, value, offset, is_used=used_at is not None)
         except Undecodable as error:
             self.counts["unsound"] += 1
             if used_at is None:
@@ -108,16 +107,17 @@ class DeltasProof:
         if used_at is None:
             self.counts["unused"] += 1
         else:
-            self._used(clock, used_at, delta, checked, offset)
+            self._used(clock, used_at, delta, sound)
 
-    def _checked(self, delta: Delta, value: bytes, *, is_used: bool) -> CheckedDelta:
+    def _sound(self, delta: Delta, value: bytes, offset: int, *, is_used: bool) -> HeldDelta:
         state = self._ledger.state
-        checked = check_delta(state.start.run, state.layout, self._owned.partition, delta, value)
-        if is_used and (reason := not_finite(state.layout, delta, checked)):
+        sound = check_delta(state.start.run, state.layout, self._owned.partition, delta, value, offset)
+        if is_used and (reason := not_finite(state.layout, sound)):
             raise Undecodable(reason)  # no server would have given a receipt for it
-        return checked
+        return sound
 
-    def _used(self, clock: Clock, used_at: int, delta: Delta, checked: CheckedDelta, offset: int) -> None:
+    def _used(self, clock: Clock, used_at: int, delta: Delta, sound: HeldDelta) -> None:
+        offset = sound.receipt.offset
         slots = self._slots.get(clock)
         if slots is None:
             slots = self._slots[clock] = _Slots(len(self._slot_of))
@@ -130,11 +130,7 @@ class DeltasProof:
         self._check_position(clock, delta.shard, offset)
         self._check_progress(clock)
         if used_at > self._owned.version and not self.is_stuck:
-            receipt = ShardReceipt(
-                shard=delta.shard, partition=self._owned.partition, offset=offset, digest=delta.digest
-            )
-            held = HeldDelta(receipt, checked.gradient, checked.presence)
-            self._owned.held.setdefault(clock, {})[delta.shard] = held
+            self._owned.held.setdefault(clock, {})[delta.shard] = sound
 
     def _again(self, clock: Clock, delta: Delta, offset: int, known: tuple[bytes, int]) -> None:
         digest, first_offset = known

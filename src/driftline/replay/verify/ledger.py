@@ -10,7 +10,7 @@ a finding only if nobody with the same ledger comes after it.
 from dataclasses import dataclass
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.owned import Clock
+from driftline.consumers.server.partition import Clock
 from driftline.errors import IntegrityError, Undecodable
 from driftline.ledger.run_state import Folded, RunState
 from driftline.replay.verify.findings import INTEGRITY, Finding, Findings

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.owned import OwnedPartition
-from driftline.consumers.server.restoring import Restoring
-from driftline.consumers.server.snapshot_check import digest_in_key, snapshots_of
+from driftline.consumers.server.partition import OwnedPartition
+from driftline.consumers.server.snapshots import Restoring, digest_in_key, snapshots_of
 from driftline.errors import NonFiniteState, Undecodable
 from driftline.replay.verify.deltas import DeltasProof
 from driftline.replay.verify.findings import INTEGRITY, NUMERIC, Finding, Findings
@@ -151,20 +150,11 @@ class PartitionProof:
             if record is None or not self.owned.holds_all_of(record):
                 return
             try:
-                self._apply(record)
+                self.owned.apply(record)
             except NonFiniteState as error:
                 self.failure = (record.version, str(error))
             else:
                 self._arrived()
-
-    def _apply(self, record: Version) -> None:
-        uses = [use for use in record.uses if use.kind == "delta"]
-        for index, shard in self.owned.shards.items():
-            terms, buffers = self.owned.terms(uses, index), self.owned.buffers(record, index)
-            shard.apply(record.version, terms, record.learning_rates, record.rho, buffers)
-        self.owned.version = record.version
-        for use in uses:
-            self.owned.held.pop((use.group, use.clock), None)
 
     def _arrived(self) -> None:
         """The fold stands at another version: compare it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftline.broker.topics import Stream
-from driftline.consumers.server.owned import OwnedPartition
+from driftline.consumers.server.partition import OwnedPartition
 from driftline.errors import Undecodable
 from driftline.replay.verify.findings import INTEGRITY, Finding, Findings
 from driftline.replay.verify.ledger import LedgerProof
