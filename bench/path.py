@@ -110,12 +110,12 @@ class OurPath:
         """Contribute one gradient and wait for the version made of it; return the seconds that it took."""
         gradient = Gradient(flat=self._gradient, presence=[True], weight=1.0, loss=0.0, cursor=self._model.version)
         began_s = time.monotonic()
-        self._running.telling(lambda: self._session.contribute(self._model, gradient))
+        self._running.perform(lambda: self._session.contribute(self._model, gradient))
         self._model = self._wait(self._session.may_start, "the next version")
         return time.monotonic() - began_s
 
     def _wait(self, question: Callable[[], Model | None], what: str) -> Model:
-        found = self._running.asking(question, stop=self._stop, timeout_s=WAIT_S, whom=lambda: what)
+        found = self._running.wait_for(question, stop=self._stop, timeout_s=WAIT_S, whom=lambda: what)
         if found is None:
             raise RuntimeError(f"the run ended while the benchmark waited for {what}: {self._running.finished}")
         return found

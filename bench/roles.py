@@ -94,8 +94,8 @@ def _work(job: Job, name: str) -> None:
     with Running(broker, job.config.name, session, name) as running:
         stop = threading.Event()
         while True:
-            model = running.asking(session.may_start, stop=stop, timeout_s=WAIT_S, whom=session.waiting_for)
+            model = running.wait_for(session.may_start, stop=stop, timeout_s=WAIT_S, whom=session.waiting_for)
             if model is None:
                 return
             gradient = Gradient(flat=flat, presence=[True], weight=1.0, loss=0.0, cursor=session.pace)
-            running.telling(lambda: session.contribute(model, gradient))  # noqa: B023 - called at once
+            running.perform(lambda: session.contribute(model, gradient))  # noqa: B023 - called at once

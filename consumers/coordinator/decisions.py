@@ -5,11 +5,8 @@ One record is one decision. The order of `DECISIONS` is the order of precedence.
 
 from collections.abc import Callable
 
-from driftline.consumers.coordinator.basis import new_states
-from driftline.consumers.coordinator.checkpoint import checkpoint
-from driftline.consumers.coordinator.end import evaluation, failure, goal
 from driftline.consumers.coordinator.evidence import Evidence
-from driftline.consumers.coordinator.start import run_start
+from driftline.consumers.coordinator.run_decisions import checkpoint, evaluation, failure, goal, new_states, run_start
 from driftline.ledger import policy, weights
 from driftline.ledger.rejection_reasons import DISCARDED, reason_word
 from driftline.ledger.run_state import Group, RunState

@@ -102,7 +102,7 @@ class PendingClocks:
         """Note that a group's next clock was looked at and need not be rejected, as far as is known by now."""
         self._in_question.discard(group_id)
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def refusal(self, clock: Clock) -> str:
         """Why the contribution of this clock cannot be used, or nothing."""

@@ -91,7 +91,7 @@ class PendingMembers:
             claim.repeats = 1 if ticks_read > claim.last_tick + CLAIM_GAP else claim.repeats + 1
             claim.last_tick = ticks_read
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def successor(self, member: Member, ticks_read: int, patience: int) -> Member | None:
         """Return another incarnation of a member that wants its place and lives.

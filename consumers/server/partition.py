@@ -1,4 +1,4 @@
-"""One partition of deltas, as a server owns it and as `verify` recomputes it: its shards, and the deltas they wait for."""
+"""One partition of deltas, as a server owns it and `verify` recomputes it: its shards, and the deltas they wait for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -52,19 +52,19 @@ def _end_with_stdin() -> None:
 def _work(running: Running, session: WorkerSession, problem: Problem, pause_s: float) -> Finish | None:
     stop = threading.Event()
     while True:
-        model = running.asking(session.may_start, stop=stop, timeout_s=PATIENCE_S, whom=session.waiting_for)
+        model = running.wait_for(session.may_start, stop=stop, timeout_s=PATIENCE_S, whom=session.waiting_for)
         if model is None:
             return running.finished
-        pace, leased = running.glance(lambda: (session.pace, session.samples))
+        pace, leased = running.query(lambda: (session.pace, session.samples))
         samples = take_clock(problem.config, leased)
         gradient = problem.gradient(session.name, pace, samples, model.flat)
         time.sleep(pause_s)
-        if running.glance(lambda: session.group) is None:
+        if running.query(lambda: session.group) is None:
             continue  # removed while it computed
         if samples:
-            running.telling(lambda: session.contribute(model, gradient))  # noqa: B023 - called at once
+            running.perform(lambda: session.contribute(model, gradient))  # noqa: B023 - called at once
         else:
-            running.telling(lambda: session.skip(model, pace, "no samples are left for it", ()))  # noqa: B023 - ditto
+            running.perform(lambda: session.skip(model, pace, "no samples are left for it", ()))  # noqa: B023 - ditto
 
 
 if __name__ == "__main__":

@@ -71,13 +71,13 @@ def evaluate_run(
         watch_metrics(partial(running.samples, partial(member_samples, session)))
         measuring, waiting = _Measuring(load_task()), _Waiting(running, session)
         while running.finished is None and not stop.is_set():
-            found = running.glance(lambda: measuring.next_model(session, watch))
+            found = running.query(lambda: measuring.next_model(session, watch))
             if found is None:
                 waiting.look(time.monotonic())
                 stop.wait(PAUSE_S)
                 continue
             metrics = measuring.measure(session, found)
-            running.telling(partial(session.report, found.version, metrics))
+            running.perform(partial(session.report, found.version, metrics))
             waiting = _Waiting(running, session)
         running.check()
     measuring.check_digests(session.state)
@@ -101,7 +101,7 @@ class _Waiting:
         self._running.check()
         if now_s - self._said_s > max(SAY_S, (self._said_s - self._since_s) / 2):  # less and less often
             self._said_s = now_s
-            log.info("waiting for %s", self._running.glance(self._session.waiting_for))
+            log.info("waiting for %s", self._running.query(self._session.waiting_for))
         self._running.check_same_run()
 
 

@@ -28,7 +28,7 @@ def read_newest(broker: Broker, run: str, timeout_s: float) -> Model:
 def wait_for_newest(broker: Broker, run: str, reader: "VersionReader", timeout_s: float) -> Model:
     """Wait until ``reader`` has the newest version; errors as for `read_newest`."""
     with Running(broker, run, reader, READER) as running:
-        model = running.asking(reader.settled, stop=threading.Event(), timeout_s=timeout_s, whom=reader.waiting_for)
+        model = running.wait_for(reader.settled, stop=threading.Event(), timeout_s=timeout_s, whom=reader.waiting_for)
     if model is None:
         raise AssertionError("a reader does not finish")
     return model

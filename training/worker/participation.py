@@ -137,7 +137,7 @@ class Participation:
     def ask(self, question: Callable[[WorkerSession], T]) -> T:
         """Ask the session something, under its lock; raises what went wrong on its thread, if anything did."""
         self._running.check()
-        return self._running.glance(lambda: question(self._session))
+        return self._running.query(lambda: question(self._session))
 
     def last_model(self) -> Model | None:
         """Return the newest version of a run that has ended; None if it ended before any was complete.
@@ -147,7 +147,7 @@ class Participation:
         Raises:
             WaitTimeout: they did not come within the time.
         """
-        newest = self._running.glance(lambda: self._session.reader.follower.newest)
+        newest = self._running.query(lambda: self._session.reader.follower.newest)
         ended = self.state.ended
         if ended is None or (newest is not None and newest.version >= ended.version):
             return newest
@@ -177,7 +177,7 @@ class Participation:
     def wait(self, question: Callable[[WorkerSession], T | None]) -> T | None:
         """Wait until the session has an answer; None once `finish` or ``stop`` is set. Errors as for `next_model`."""
         with self._waiting:
-            return self._running.asking(
+            return self._running.wait_for(
                 lambda: question(self._session),
                 stop=self._stop,
                 timeout_s=self._timeout_s,
@@ -216,7 +216,7 @@ class Participation:
                 return session.skip(model, result.cursor, result.reason, result.samples)
             return session.contribute(model, result)
 
-        self._running.telling(spend)
+        self._running.perform(spend)
         return spent
 
     # -- leaving -----------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Participation:
     def _settle(self, reason: str, settle_s: float) -> None:
         """Wait for decisions, leave however the wait ends, and note how many decisions are missing."""
         try:
-            self._running.asking(
+            self._running.wait_for(
                 lambda: None if _unsettled(self._session) else True,
                 stop=threading.Event(),
                 timeout_s=settle_s,
@@ -261,10 +261,10 @@ class Participation:
             self._leave(reason)
             raise
         finally:
-            self._undecided = self._running.glance(lambda: _unsettled(self._session))
+            self._undecided = self._running.query(lambda: _unsettled(self._session))
 
     def _leave(self, reason: str) -> None:
-        self._running.telling(lambda: self._session.leave(reason))
+        self._running.perform(lambda: self._session.leave(reason))
 
     @property
     def unfinished(self) -> Unfinished:

@@ -83,8 +83,8 @@ def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
     check_run_exists(broker, run)
     reader, seen = VersionReader(enter_ledger(broker, run).state()), -1
     with Running(broker, run, reader, READER) as running:
-        while not running.glance(lambda: reader.is_over(seen)):  # noqa: B023 - asked at once
-            answer = running.asking(
+        while not running.query(lambda: reader.is_over(seen)):  # noqa: B023 - asked at once
+            answer = running.wait_for(
                 lambda: reader.newer_than(seen),  # noqa: B023 - ditto
                 stop=threading.Event(),
                 timeout_s=timeout_s,
@@ -92,7 +92,7 @@ def follow_run(broker: Broker, run: str, timeout_s: float) -> Iterator[Version]:
             )
             if isinstance(answer, Model):
                 seen = answer.version
-                yield running.glance(lambda: _version(reader.reader.state, answer))  # noqa: B023 - ditto
+                yield running.query(lambda: _version(reader.reader.state, answer))  # noqa: B023 - ditto
 
 
 def _version(state: RunState, model: Model) -> Version:

@@ -38,7 +38,7 @@ class Session(Core, Protocol):
 class Running:
     """Drives a session on a thread of its own; a context manager.
 
-    The caller's thread reads the session and hands in effects only inside `asking` and `telling`, which hold the
+    The caller's thread reads the session and hands in effects by `query`, `wait_for` and `perform` only, which hold the
     shell's lock.
     """
 
@@ -69,7 +69,7 @@ class Running:
         """Bytes of all records that were handed to Kafka."""
         return self._shell.traffic.written_bytes
 
-    def glance(self, question: Callable[[], T]) -> T:
+    def query(self, question: Callable[[], T]) -> T:
         """Ask the session something, under its lock."""
         with self._shell.changed:
             return question()
@@ -90,16 +90,16 @@ class Running:
         Raises:
             RunRefused: the run was deleted, and another has begun under its name.
         """
-        if self.glance(self._same_run.is_in_doubt):
+        if self.query(self._same_run.is_in_doubt):
             self._same_run.check()
 
-    def telling(self, effects: Callable[[], Iterable[Effect]]) -> None:
+    def perform(self, effects: Callable[[], Iterable[Effect]]) -> None:
         """Ask the session for effects and carry them out, under its lock; raises what went wrong, if anything did."""
         with self._shell.changed:
             self.check()
             self._shell.perform(effects())
 
-    def asking(
+    def wait_for(
         self, question: Callable[[], T | None], *, stop: threading.Event, timeout_s: float, whom: Callable[[], str]
     ) -> T | None:
         """Wait until ``question`` has an answer; None when the session finished or ``stop`` was set.

@@ -21,8 +21,7 @@ from driftline.ledger.known_ends import WAY_OUT
 from driftline.runtime.errands import Errands
 from driftline.runtime.inflow import Failed, Inflow, NotStarted, Pumped, Started, Stopped
 from driftline.runtime.pump import GroupPump, ReaderPump
-from driftline.runtime.traffic import READ, WRITTEN, Traffic
-from driftline.runtime.unacknowledged import Unacknowledged
+from driftline.runtime.traffic import READ, WRITTEN, Traffic, Unacknowledged
 from driftline.schemas.effects import (
     AskEnds,
     CaughtUp,

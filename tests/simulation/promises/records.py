@@ -7,7 +7,7 @@ deltas and states is true, and the ledger decides only what the log supports.
 from collections import Counter
 
 from driftline.broker.topics import Stream
-from driftline.consumers.coordinator.end import STOP_PATIENCE
+from driftline.consumers.coordinator.run_decisions import STOP_PATIENCE
 from driftline.consumers.server.server import Server
 from driftline.errors import Undecodable
 from driftline.schemas.codec import decode

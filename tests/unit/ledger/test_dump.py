@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from driftline.broker.topics import Stream
-from driftline.consumers.coordinator import checkpoint as decision_checkpoint
+from driftline.consumers.coordinator import run_decisions
 from driftline.errors import IntegrityError
 from driftline.ledger.restore import NotRestorable, restore
 from driftline.ledger.run_state import RunState
@@ -109,7 +109,7 @@ def test_a_state_that_does_not_fit_is_left_out_and_counted(monkeypatch: pytest.M
     whole = small_run(steps=5, snapshot_every=4)
     whole.play()
     [full] = checkpoints(whole)
-    monkeypatch.setattr(decision_checkpoint, "MAX_RECORD_BYTES", len(encode(full)) - 1)
+    monkeypatch.setattr(run_decisions, "MAX_RECORD_BYTES", len(encode(full)) - 1)
     run = small_run(steps=5, snapshot_every=4)
     run.play()
     assert checkpoints(run) == [replace(full, state=(), parent=checkpoints(run)[0].parent)]

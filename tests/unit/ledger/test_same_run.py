@@ -134,11 +134,11 @@ def test_a_worker_is_told_so_too(broker: MemoryBroker) -> None:
     session = WorkerSession("ada", bytes(16), OFFER, bytes(16), state=enter_ledger(broker, RUN).state())
     never = threading.Event()
     with Running(broker, RUN, session, "ada") as running:
-        running.asking(lambda: session.reader.is_caught_up or None, stop=never, timeout_s=DEADLINE_S, whom=str)
+        running.wait_for(lambda: session.reader.is_caught_up or None, stop=never, timeout_s=DEADLINE_S, whom=str)
         timer = threading.Timer(0.3, begin_another, [broker])
         timer.start()
         with pytest.raises(RunRefused, match=OTHER):
-            running.asking(lambda: None, stop=never, timeout_s=DEADLINE_S, whom=str)
+            running.wait_for(lambda: None, stop=never, timeout_s=DEADLINE_S, whom=str)
         timer.join()
 
 

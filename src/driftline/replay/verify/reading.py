@@ -178,7 +178,7 @@ class _Verification:
             )
         return self._records(reader, stream, partition, found)
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- progress ------------------------------------------------------------------------------------------------------
 
     def _progress(self, partitions: tuple[PartitionProof, ...]) -> str:
         versions = sum(one.version + 1 for one in partitions) / len(partitions)

@@ -11,8 +11,8 @@ from driftline.broker.topic_check import Copies, why_not_writable
 from driftline.broker.topics import Stream, run_topics
 from driftline.ledger.entering.reading import read_ledger
 from driftline.producers.session import WorkerSession
-from driftline.runtime import unacknowledged
-from driftline.runtime.unacknowledged import SAY_S, Unacknowledged
+from driftline.runtime import traffic
+from driftline.runtime.traffic import SAY_S, Unacknowledged
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import Send, SendFailed
 from driftline.schemas.records import NO_HASH, Contribution, GroupId, Heartbeat
@@ -120,7 +120,7 @@ def test_every_role_says_what_it_waits_for_and_goes_on_when_kafka_is_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An outage of many delivery time-outs: what is under way stays bounded, and no version is lost."""
-    monkeypatch.setattr(unacknowledged, "SAY_S", 0.5)
+    monkeypatch.setattr(traffic, "SAY_S", 0.5)
     caplog.set_level(logging.INFO, "driftline")
     broker, ends = MemoryBroker(delivery_timeout_s=0.5), Ends()
     broker.admin().create(run_topics(RUN, 4))

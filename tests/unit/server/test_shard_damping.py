@@ -19,7 +19,7 @@ from driftline.rules import RULES, FloatArray
 from driftline.schemas.run.config import RuleConfig
 from tests.support.shard_models import cut, numbers
 
-PAGE = Path(__file__).parents[2] / "docs" / "update-rules.md"
+PAGE = Path(__file__).parents[3] / "docs" / "update-rules.md"
 ELEMENTS, HISTORY, DECAY = 64, 2000, 150
 MOMENTUM, BETA1 = 0.9, 0.9
 CONFIGS = {

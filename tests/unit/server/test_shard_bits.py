@@ -23,7 +23,7 @@ from tests.support.shard_models import (
     story,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 every_rule = pytest.mark.parametrize("rule", RULES_UNDER_TEST)
 
 

@@ -1,0 +1,1 @@
+"""Tests of `driftline.Optimizer` and `driftline.Sampler`."""

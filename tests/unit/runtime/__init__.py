@@ -1,0 +1,1 @@
+"""Tests of what drives state machines on a broker."""

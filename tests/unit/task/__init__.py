@@ -1,0 +1,1 @@
+"""Tests of tasks, and of the processes that train and measure them."""

@@ -1,0 +1,1 @@
+"""Tests of a worker of a run."""
