@@ -12,7 +12,7 @@ from typing import Final
 
 from driftline.broker.topics import Stream
 from driftline.errors import IntegrityError, UsageError
-from driftline.ledger.model_reader import ModelReader
+from driftline.ledger.follower import ModelReader
 from driftline.ledger.run_state import Folded, RunState
 from driftline.schemas.codec import encode, peek_type
 from driftline.schemas.effects import CaughtUp, Effect, Finish, Input, Received, Send, SendFailed, Timer

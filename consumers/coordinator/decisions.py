@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from driftline.consumers.coordinator.evidence import Evidence
 from driftline.consumers.coordinator.run_decisions import checkpoint, evaluation, failure, goal, new_states, run_start
-from driftline.ledger import policy, weights
+from driftline.ledger import policy
 from driftline.ledger.rejection_reasons import DISCARDED, reason_word
 from driftline.ledger.run_state import Group, RunState
 from driftline.rules import RULES, with_defaults
@@ -177,13 +177,13 @@ def _version(state: RunState, evidence: Evidence, _ticks: int) -> Version | None
         positions=_positions(config, evidence, taken),
         publish=_is_publish_point(state, evidence, version),
         states=new_states(state, evidence),
-        buffers_of=weights.buffers_of(uses) if state.layout.has_buffers else -1,
+        buffers_of=policy.buffers_of(uses) if state.layout.has_buffers else -1,
     )
 
 
 def _learning_rates(config: RunConfig, version: int, uses: tuple[Use, ...]) -> tuple[float, ...]:
     if config.schedule.is_scripts:
-        return weights.mean_rates(uses, len(config.rule.groups))
+        return policy.mean_rates(uses, len(config.rule.groups))
     factor = config.schedule.factor(version, config.horizon)
     return tuple(factor * group["lr"] for group in with_defaults(config.rule).groups)
 
@@ -266,7 +266,7 @@ def _uses(state: RunState, evidence: Evidence, taken: list[tuple[GroupId, int]])
     offers = [evidence.offers[clock] for clock in taken]
     weighing = [offer.weight if isinstance(offer, Contribution) else 0.0 for offer in offers]
     factors = [config.consistency.factor(state.version - offer.base_version) for offer in offers]
-    shares, rho = weights.coefficients(weighing, factors, damps_rates=RULES[config.rule.name].damps_rates)
+    shares, rho = policy.coefficients(weighing, factors, damps_rates=RULES[config.rule.name].damps_rates)
     return tuple(_use(state, offer, share) for offer, share in zip(offers, shares, strict=True)), rho
 
 

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from driftline.ledger.event_check import shorten
+from driftline.ledger.policy import rates_problem, weight_problem
 from driftline.ledger.run_state import RunState
-from driftline.ledger.weights import rates_problem, weight_problem
 from driftline.schemas.digests import contribution_root
 from driftline.schemas.records import Contribution, GroupId, Receipt, SampleRange, ShardReceipt, Skip
 from driftline.schemas.records.sample_range import overlap

@@ -21,11 +21,11 @@ from driftline.rules import (
     StepState,
     choose_engine,
     combine,
-    surely_finite,
 )
 from driftline.schemas.digests import shard_digest
 from driftline.schemas.model.dtypes import BUFFER, PARAMETER
 from driftline.schemas.model.layout import Layout, Piece
+from driftline.schemas.model.tensors import surely_finite
 from driftline.schemas.run.config import RuleConfig
 
 MASTER = "master"

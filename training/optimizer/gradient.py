@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from driftline.errors import RunRefused, UsageError
-from driftline.ledger.weights import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
+from driftline.ledger.policy import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
 from driftline.producers.deltas import Gradient
 from driftline.schemas.model.layout import Layout
 from driftline.training.model.gradients import collect_gradients, with_buffers

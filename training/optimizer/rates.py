@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from driftline.errors import UsageError
-from driftline.ledger.weights import MOST_RATE, rates_problem
+from driftline.ledger.policy import MOST_RATE, rates_problem
 from driftline.rules import with_defaults
 from driftline.schemas.run.config import RunConfig
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn, optim
 
 from driftline.errors import UsageError
-from driftline.ledger.weights import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
+from driftline.ledger.policy import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
 from driftline.training.task import Task
 from driftline.training.task.randomness import seeded
 

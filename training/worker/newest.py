@@ -5,8 +5,7 @@ import threading
 from driftline.broker.port import Broker
 from driftline.broker.topics import Stream
 from driftline.ledger.entering.checkpoint import enter_ledger
-from driftline.ledger.follower import Model
-from driftline.ledger.model_reader import ModelReader
+from driftline.ledger.follower import Model, ModelReader
 from driftline.ledger.run_state import RunState
 from driftline.runtime.running import Running
 from driftline.schemas.effects import CaughtUp, Effect, Input, Received

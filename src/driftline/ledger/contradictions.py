@@ -7,7 +7,7 @@ words, or nothing.
 import math
 
 from driftline.errors import ConfigError
-from driftline.ledger.weights import mean_rates, rates_problem, weight_problem
+from driftline.ledger.policy import mean_rates, rates_problem, weight_problem
 from driftline.rules import check_rule, tensor_names
 from driftline.schemas.model.layout import Layout, layout_from_json
 from driftline.schemas.records import Checkpoint, Proposal, RunStart, Use, Version

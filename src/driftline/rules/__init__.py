@@ -16,7 +16,6 @@ from driftline.rules.adamw import Adam, AdamW
 from driftline.rules.base import FloatArray, Kernel, Rule, Setting, Settings, StepState
 from driftline.rules.combine import combine
 from driftline.rules.engines import Engine, choose_engine
-from driftline.rules.finite import surely_finite
 from driftline.rules.sgd import Sgd
 from driftline.schemas.run.config import RuleConfig
 
@@ -34,7 +33,6 @@ __all__ = [
     "check_rule",
     "choose_engine",
     "combine",
-    "surely_finite",
     "tensor_names",
     "with_defaults",
 ]

@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 from driftline.broker.port import Broker
 from driftline.errors import WaitTimeout
 from driftline.ledger.entering.same_run import SameRun
-from driftline.ledger.model_reader import ModelReader
+from driftline.ledger.follower import ModelReader
 from driftline.runtime.shell import TIMER_S, Core, Shell
 from driftline.schemas.effects import Effect, Finish
 from driftline.telemetry.metrics import Sample

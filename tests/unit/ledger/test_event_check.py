@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from driftline.ledger import weights
+from driftline.ledger import policy
 from driftline.ledger.event_check import event_problem, shorten
+from driftline.ledger.policy import weight_problem
 from driftline.ledger.run_state import RunState
-from driftline.ledger.weights import weight_problem
 from driftline.schemas.records import Event, Heartbeat, PartitionPosition, Receipt, ServerState, ShardDigest, Skip
 from driftline.schemas.run.consistency import MAX_STALENESS, Consistency
 from tests.support.small_ledger import LAYOUT
@@ -83,7 +83,7 @@ def test_a_weight_that_would_spoil_the_mean_is_refused(weight: float) -> None:
 def test_the_stalest_contribution_still_has_a_share() -> None:
     """However steep the damping: the rule divides by the sum of what is left."""
     bounds = Consistency(mode="async", buffer=1, weighting="polynomial", exponent=100.0)
-    shares, rho = weights.coefficients([2.0**-53], [bounds.factor(MAX_STALENESS)], damps_rates=True)
+    shares, rho = policy.coefficients([2.0**-53], [bounds.factor(MAX_STALENESS)], damps_rates=True)
     assert shares == [1.0]
     assert 0.0 < rho < 1e-90
 

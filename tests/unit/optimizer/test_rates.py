@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 from driftline.config.settings import load_run_settings
 from driftline.errors import ConfigError, RunRefused, UsageError
 from driftline.ledger.contradictions import in_version
-from driftline.ledger.weights import MOST_RATE, mean_rates, rates_problem
+from driftline.ledger.policy import MOST_RATE, mean_rates, rates_problem
 from driftline.schemas.records import GroupId, Use, Version
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.schedule import Schedule

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftline.rules import RULES, FloatArray, StepState, surely_finite
-from driftline.rules.finite import QUICK
+from driftline.rules import RULES, FloatArray, StepState
+from driftline.schemas.model.tensors import QUICK, surely_finite
 
 SIZES = (1, 15, QUICK - 1, QUICK, 2 * QUICK + 5)
 

@@ -7,7 +7,7 @@ import pytest
 
 from driftline.consumers.server.partition import HeldDelta, not_finite
 from driftline.consumers.server.shard import Shard, ShardBuffers
-from driftline.ledger import contradictions, weights
+from driftline.ledger import contradictions, policy
 from driftline.rules import Engine, FloatArray, choose_engine
 from driftline.rules.compiled import bind_to
 from driftline.rules.loops import adagrad_loop, adam_loop, momentum_loop, sgd_loop
@@ -153,7 +153,7 @@ def use(clock: int, staleness: int, coefficient: float = 0.5, kind: str = "delta
 )
 def test_a_version_takes_the_buffers_of_the_least_stale_contribution_that_counts(uses: list[Use], chosen: int) -> None:
     """Of equals the first in canonical order; a skip or a coefficient of zero has none to give."""
-    assert weights.buffers_of(uses) == chosen
+    assert policy.buffers_of(uses) == chosen
 
 
 CONFIG = RunConfig(name="r", workers=1, steps=9, partitions=1, rule=RuleConfig(name="sgd", groups=({"lr": 0.1},)))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from driftline.consumers.server.shard import Shard
-from driftline.ledger.weights import coefficients
+from driftline.ledger.policy import coefficients
 from driftline.rules import RULES, FloatArray
 from driftline.schemas.run.config import RuleConfig
 from tests.support.shard_models import cut, numbers
