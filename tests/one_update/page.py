@@ -1,11 +1,10 @@
-"""The page "one update as decoded records", made from a run: ``python -m tests.one_update``.
+"""The page about one update, made from a run: ``python -m tests.one_update``.
 
 The run is the same to the last byte each time, so the page only changes when a record, a digest or a word does.
 """
 
-import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from driftline.broker.memory import MemoryBroker
@@ -20,18 +19,20 @@ from driftline.observe.records.selection import RecordPosition
 from driftline.observe.records.version_view import view_version
 from driftline.schemas.codec import decode
 from driftline.schemas.records import AnyRecord, Contribution, Delta, Parameters, Receipt, ServerState, Use, Version
+from tests.one_update.way import lines, stops
 from tests.support.small_model import PARTITIONS, small_run
 
 RUN, WORKER, VERSION = "small", "ada", 2
 SERVERS = ("server-1", "server-2")
 
 INTRODUCTION = f"""\
-# One update as decoded records
+# One update, record by record and module by module
 
-This page follows one update through the log, record by record, as `driftline show` prints it. The run is real and tiny:
-a model of eighteen numbers in {PARTITIONS} shards, two workers (`ada`, and `bob` with half as many samples), two
-servers, SGD in lock-step. The update begins with a gradient of `{WORKER}` and ends with version {VERSION}, in the order
-of [the architecture page](architecture.md#one-update). A program makes this page, and a test compares it:
+This page follows one update through the log, record by record, as `driftline show` prints it, and then
+[through the code](#the-way-through-the-code). The run is real and tiny: a model of eighteen numbers in {PARTITIONS}
+shards, two workers (`ada`, and `bob` with half as many samples), two servers, SGD in lock-step. The update begins with
+a gradient of `{WORKER}` and ends with version {VERSION}, in the order of
+[the architecture page](architecture.md#one-update). A program makes this page, and a test compares it:
 
 ```console
 $ python -m tests.one_update > docs/one-update.md
@@ -83,6 +84,10 @@ class Page:
         """Add a command and what it prints."""
         self._parts.append("\n".join(["```console", f"$ driftline show {RUN} {what}", *lines, "```", ""]))
 
+    def add(self, lines: Iterable[str]) -> None:
+        """Add lines as they are."""
+        self._parts.append("\n".join([*lines, ""]))
+
     def text(self) -> str:
         """Return the page."""
         return "\n".join(self._parts)
@@ -98,6 +103,12 @@ def one_update() -> str:
     page.version()
     page.section("What it changed", "Between two published versions, tensor by tensor:")
     page.difference()
+    page.section(
+        "The way through the code",
+        f"""A gradient passes {len(stops())} modules. The table names the function of each that it passes first, in
+        order. A test traces an update of a script and compares the table with what ran.""",
+    )
+    page.add(lines())
     return page.text()
 
 
@@ -156,7 +167,3 @@ def _is(record: Delta | Contribution | Receipt, use: Use) -> bool:
 
 def _is_receipt(use: Use, server: str, record: AnyRecord) -> bool:
     return isinstance(record, Receipt) and record.server == server and _is(record, use)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(one_update())
