@@ -242,7 +242,7 @@ class Coordinator:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def _look_for_snapshots(self, proposal: Proposal) -> list[Effect]:
-        """Read the version-0 snapshots anew, so that those of every proposal known by now are checked."""
+        """Read the version-0 snapshots again, so that those of every proposal known by now are checked."""
         if self._state.has_begun or proposal.run not in self.evidence.proposals:
             return []
         try:

@@ -235,7 +235,7 @@ def _is_publish_point(state: RunState, evidence: Evidence, version: int) -> bool
 def _is_publishing(state: RunState, evidence: Evidence) -> bool:
     """Whether servers have yet to report the digests of the last publish point.
 
-    Nobody may be left who can, once a checkpoint is further on: new owners start there.
+    Once a checkpoint is further on there may be no server left that can: new owners start there.
     """
     overtaken = state.checkpoint is not None and state.last_publish < state.checkpoint.version
     return not overtaken and state.last_publish not in state.states and state.last_publish not in evidence.states

@@ -1,4 +1,4 @@
-"""The coordinator's soft state: what members have said and the ledger does not yet hold.
+"""The coordinator's soft state: what members have sent and the ledger does not yet hold.
 
 All of it can be lost: every event is repeated by its sender on a valid `TermStart` until its effect is in the ledger.
 Everything is bounded: clocks by the ledger's settled clock plus `CLOCKS_AHEAD`, members by the ledger's own.
@@ -37,7 +37,7 @@ MAX_EARLY = 1024
 
 
 class Evidence(PendingStart, PendingMembers, PendingClocks, PendingVersions, PendingSnapshots):
-    """What has been heard in this term (and shortly before)."""
+    """Events of this term (and shortly before)."""
 
     def __init__(self, state: RunState) -> None:
         for part in (PendingStart, PendingMembers, PendingClocks, PendingVersions, PendingSnapshots):

@@ -1,4 +1,4 @@
-"""What was heard of clocks: contributions and skips, the receipts of their deltas, and which of them are whole."""
+"""Pending evidence of clocks: contributions and skips, the receipts of their deltas, and which of them are whole."""
 
 from collections import Counter
 
@@ -32,7 +32,7 @@ class PendingClocks:
         self._whole: dict[GroupId, list[int]] = {}
         self._in_question: set[GroupId] = set()
         self.paces_are_settled = False
-        """Whether nothing was heard, since somebody looked, that lets a version close."""
+        """Whether no event since the last look lets a version close."""
         self.counters: Counter[str] = Counter()
 
     # -- hearing -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What was heard of members: who lives, who leaves, who wants to join."""
+"""Pending evidence of members: who lives, who leaves, who wants to join."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ REPEATS = 3
 of a process that died long ago."""
 
 CLAIM_GAP = 8
-"""Ticks of silence after which repetitions are counted anew."""
+"""Ticks of silence after which repetitions are counted from zero."""
 
 PROCESS_ENDED = "its process has ended"
-"""Reason of a `Leave` that somebody else says for a worker, who saw its process end."""
+"""Reason of a `Leave` that a launcher sends for a worker whose process it saw end."""
 
 Member = tuple[str, bytes]
 
@@ -50,9 +50,9 @@ class PendingMembers:
         self.evaluators: set[Member] = set()
         self.stop: StopRequest | None = None
         self.stop_tick = 0
-        """Ticks read when it was first heard in this term."""
+        """Ticks read when it first arrived in this term."""
         self.members_are_settled = False
-        """Whether nothing was heard, since somebody looked, that lets anybody join or go."""
+        """Whether no event since the last look lets a member join or go."""
 
     # -- hearing -----------------------------------------------------------------------------------------------------
 
@@ -96,8 +96,8 @@ class PendingMembers:
     def successor(self, member: Member, ticks_read: int, patience: int) -> Member | None:
         """Return another incarnation of a member that wants its place and lives.
 
-        It is the one that ``candidates`` offers, so that who replaces a member joins in the record that removes it: a
-        claim whose process has died meanwhile must cost nobody a place.
+        It is the one that ``candidates`` offers, so that it joins in the record that removes the member: a claim whose
+        process has died meanwhile must cost no member its place.
         """
         name, incarnation = member
         event = self.candidates(ticks_read, patience).get(name)

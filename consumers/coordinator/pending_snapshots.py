@@ -1,4 +1,4 @@
-"""What was heard of snapshots: which partitions of which version are durable, until a checkpoint names them."""
+"""Pending evidence of snapshots: which partitions of which version are durable, until a checkpoint names them."""
 
 from driftline.ledger.run_state import RunState
 from driftline.rules import tensor_names

@@ -1,4 +1,4 @@
-"""What was heard before the run exists: proposals, and which version-0 snapshots can be read."""
+"""Pending evidence before the run exists: proposals, and which version-0 snapshots can be read."""
 
 from driftline.ledger.run_state import RunState
 from driftline.schemas.digests import verify_digest

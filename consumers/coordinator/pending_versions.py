@@ -1,4 +1,4 @@
-"""What was heard of servers and evaluators: who owns what, how far they are, digests and metrics of versions."""
+"""Pending evidence of servers and evaluators: who owns what, how far they are, digests and metrics of versions."""
 
 from driftline.consumers.coordinator.pending_clocks import CLOCKS_AHEAD
 from driftline.consumers.coordinator.pending_members import Member

@@ -32,7 +32,7 @@ SERVER_GROUPS = (
 """What servers share among them."""
 
 LOOK_S = 0.5
-"""Seconds between two looks for the topics of a run that nobody has created yet."""
+"""Seconds between two looks for the topics of a run that has not been created yet."""
 
 SAY_S = 5.0
 """Seconds between two lines that say what is waited for."""
@@ -59,7 +59,7 @@ def serve(
 
     Raises:
         UsageError: the run's name is not usable.
-        RunRefused: nobody created the run in time, or it was deleted and another began under its name.
+        RunRefused: the run was not created in time, or it was deleted and another began under its name.
         BrokerError: Kafka refuses to work with us.
     """
     check_run_name(run)

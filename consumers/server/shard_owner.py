@@ -1,7 +1,7 @@
 """Partitions that a server owns, and how their state is rebuilt: from the last checkpoint, or from version 0.
 
-What is missing may have been deleted because a checkpoint that we have yet to read makes it needless. So nobody gives
-up before the ledger has been read to where it ended after that was found.
+What is missing may have been deleted because a checkpoint that we have yet to read makes it needless. So a server gives
+up only after it has read the ledger to where it ended after that was found.
 """
 
 from collections import Counter
@@ -163,7 +163,7 @@ class ShardOwner:
         )
 
     def on_deltas_end(self, ends: Mapping[int, int]) -> list[Effect]:
-        """Where the deltas ended after we asked; empty if nobody could say."""
+        """Where the deltas ended after we asked; empty if Kafka did not answer."""
         return self._known_ends.on_ends(ends)
 
     def _go_on_without(self) -> list[Effect]:
@@ -191,7 +191,7 @@ class ShardOwner:
         return [AskEnds(Stream.LEDGER)]
 
     def on_ledger_end(self, end: int | None) -> list[Effect]:
-        """Where the ledger ended after something was found to be missing; None if nobody could say."""
+        """Where the ledger ended after something was found to be missing; None if Kafka did not answer."""
         self._ledger_asked = False
         if self._ask_again:
             return self._ask_ledger()  # what was found since may be younger than this answer

@@ -107,7 +107,7 @@ class ShardServer(ShardOwner):
             yield self._server_state()
 
     def _repeat(self) -> list[Effect]:
-        """Say again what the ledger does not yet hold: a new coordinator knows nothing of it."""
+        """Send again what the ledger does not yet hold: a new coordinator knows nothing of it."""
         effects: list[Effect] = []
         for clock in self._unsettled_clocks():
             effects += self._receipt(clock)
@@ -227,7 +227,7 @@ class ShardServer(ShardOwner):
     # -- publishing --------------------------------------------------------------------------------------------------
 
     def _published(self, owned: OwnedPartition, version: int) -> Iterable[Effect]:
-        """Send parameters of the newest publish point, and keep digests to tell that the ledger does not hold yet.
+        """Send parameters of the newest publish point, and keep digests to report that the ledger does not hold yet.
 
         Shard by shard: the first is on its way while the next is hashed, and no second copy of the model is made.
         """
@@ -262,7 +262,7 @@ class ShardServer(ShardOwner):
         return [self._server_state()] if self.digests.on_durable(sent.about) else []
 
     def on_timer(self, now_s: float) -> list[Effect]:
-        """Tell the coordinator once a tick interval that this server lives, and what it has applied."""
+        """Report once a tick interval that this server lives, and what it has applied."""
         if not self._state.has_begun or self._state.ended is not None or now_s < self._next_beat_s:
             return []
         self._next_beat_s = now_s + self._state.config.tick_interval_s
@@ -279,7 +279,7 @@ class ShardServer(ShardOwner):
             partitions=tuple(
                 PartitionPosition(partition=owned.partition, position=owned.position) for owned in self.owned.values()
             ),
-            shards=self.digests.told(),
+            shards=self.digests.reported(),
             failure=self.failure,
             counters=dict(self.counters),
         )

@@ -1,9 +1,9 @@
-"""What a server writes to the snapshots, what it tells the coordinator of it, and what it clears away afterwards.
+"""Writing snapshots, reporting them to the coordinator, and deleting what they replace.
 
 A partition stands still at a snapshot point until its tensors have been handed out, a few MiB for each input of the
 server, so that memory stays flat; deltas and receipts go on. What was sent is reported when every tensor of the
-partition is acknowledged with its offset. The same version is written again by whoever passes it again: the bytes and
-keys are the same.
+partition is acknowledged with its offset. A server that passes the version again
+writes it again, with the same bytes and keys.
 """
 
 from collections import deque

@@ -170,7 +170,7 @@ def reading_once() -> Iterator[None]:
     """Within this context, decode equal bytes once and return the same record each time.
 
     For many readers of one small log in one process: everything that is read stays in memory. Records that hold a map,
-    which is mutable, are read anew each time.
+    which is mutable, are decoded each time.
     """
     before = _SHARED.set({})
     try:

@@ -26,7 +26,7 @@ class CollectedGradient:
     """The gradient of a worker's mean loss.
 
     Attributes:
-        flat: shape (layout.elements,), float32; 0.0 where absent, and where buffers lie. Belongs to whoever called.
+        flat: shape (layout.elements,), float32; 0.0 where absent, and where buffers lie. Belongs to the caller.
         present: shape (segments,), bool: whether a segment has a gradient.
         not_finite: names of segments with an infinity or NaN; such a gradient must not be sent.
         norm: 2-norm over all elements before clipping; NaN or infinite if ``not_finite`` is not empty.

@@ -1,4 +1,4 @@
-"""Metrics of one version of the model: one version, one answer, whoever evaluates."""
+"""Metrics of one version of the model: one version, one answer, on every machine."""
 
 from collections.abc import Iterator
 from typing import Any

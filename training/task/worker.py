@@ -46,7 +46,7 @@ def work(
         stop: set it to leave the run in an orderly way.
         patience_s: seconds to wait for the next clock before giving up.
         mark: with which its incarnations begin, so that the launcher of the process recognises them.
-        watch: receives the source of the worker's metrics, for each session anew.
+        watch: receives the source of the worker's metrics, once a session.
 
     Raises:
         ConfigError: lists everything about model, optimizer and settings that cannot be trained.

@@ -15,8 +15,8 @@ from driftline.schemas.digests import next_head
 from driftline.schemas.records import NO_HASH, LedgerRecord, TermStart
 
 LEAP_TERM: Final = 2**62
-"""Up to here a term may leave others out. A candidate never does, so a record far beyond is nobody's claim: counted, it
-could leave no higher term of 64 bits for the next coordinator."""
+"""Up to here a term may leave others out. A candidate never does; counted, a record far beyond could leave no higher
+term of 64 bits for the next coordinator."""
 
 
 class Chain:

@@ -44,7 +44,7 @@ _SHORT.maxother = _SHORT.maxstring = 80
 
 
 def heads_kept(config: RunConfig) -> int:
-    """Return how many versions before a checkpoint anybody may still name."""
+    """Return how many versions before a checkpoint a contribution may still name."""
     bounds = config.consistency
     if bounds.tolerated is None or bounds.on_stale != "reject":
         return HEADS_KEPT

@@ -1,7 +1,7 @@
 """What an event must be before the coordinator believes it.
 
-An event that decodes may still say anything: it has no digest, and whoever can write to the topic can write it. What
-is wrong with it is found here, so that no number out of an event reaches an index, a table or a ledger record unseen.
+An event has no digest, so any client that may write to the topic can send any numbers. They are checked here before
+one reaches an index, a table or a ledger record.
 """
 
 from typing import Final
@@ -30,10 +30,10 @@ MAX_TEXT_CHARS: Final = 2_000
 """Of a reason that goes on into the ledger; what is beyond is cut off, so that the record fits."""
 
 MOST_BATCHES: Final = 2**53
-"""That anybody can have read."""
+"""More than any worker can have read."""
 
 MOST_RANGES: Final = 4_096
-"""Of samples that one clock has read: so many fit into a ledger record, whoever else is in it."""
+"""Of samples that one clock has read: so many fit into a ledger record beside everything else."""
 
 VERSIONS_AHEAD: Final = 64
 """Versions by which a server may be ahead of what this process has read of the ledger."""
@@ -96,7 +96,7 @@ def _sender(event: Event) -> str | None:
 
 def _read_problem(event: Contribution | Skip) -> str:
     if not 0 <= event.cursor <= MOST_BATCHES:
-        return f"cursor {event.cursor}: nobody has read so many batches"
+        return f"cursor {event.cursor}: no worker has read so many batches"
     if len(event.samples) > MOST_RANGES:
         return f"samples in {len(event.samples)} ranges"
     return samples_problem(event.samples)

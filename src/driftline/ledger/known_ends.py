@@ -45,7 +45,7 @@ class KnownEnds:
         return self._ask()
 
     def on_ends(self, ends: Mapping[int, int]) -> list[Effect]:
-        """Where the deltas ended after they were asked about; empty if nobody could say."""
+        """Where the deltas ended after they were asked about; empty if Kafka did not answer."""
         asked, self._asked, self._answer_due = self._asked, {}, False
         if not ends:
             self._suspected |= asked.keys()
@@ -70,5 +70,5 @@ class KnownEnds:
         topic = topic_name(self._state.config.name, Stream.DELTAS)
         return (
             f"{topic} partition {partition} ends at offset {end}, and the ledger uses deltas "
-            f"up to offset {known}: the topic was deleted, made anew or cut short; {WAY_OUT}"
+            f"up to offset {known}: the topic was deleted, made again or cut short; {WAY_OUT}"
         )

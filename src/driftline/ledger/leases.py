@@ -23,7 +23,7 @@ from driftline.schemas.records.sample_range import SampleRange, Samples, count, 
 from driftline.schemas.run.config import RunConfig
 
 MOST_OPEN: Final = 64
-"""Epochs from the oldest under way to the newest, both included: whoever is so far ahead of the slowest waits."""
+"""Epochs from the oldest under way to the newest, both included: a worker so far ahead of the slowest waits."""
 
 Row = tuple[int, int, int, int, int, int]
 """Kind, and five numbers: see `Leases.dump`."""
@@ -98,7 +98,7 @@ class Leases:
         return (0, 0) if one is None else (one.consumed, one.discarded)
 
     def is_free(self, epoch: int) -> bool:
-        """Whether samples of an epoch are leased to nobody yet."""
+        """Whether an epoch has samples that are not leased yet."""
         one = self._epochs.get(epoch)
         return epoch >= self.next_epoch if one is None else bool(one.free)
 
@@ -109,7 +109,7 @@ class Leases:
         return tuple(_range(epoch, *place) for epoch in sorted(epochs) for place in epochs[epoch])
 
     def due(self) -> tuple[Grant, ...]:
-        """Return what the next `Lease` grants; nothing if nobody lacks samples, or there are none."""
+        """Return what the next `Lease` grants; nothing if no group lacks samples, or none are left."""
         if self._due is None:
             self._due = tuple(self._grants()) if self.is_on else ()
         return self._due

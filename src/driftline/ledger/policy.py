@@ -85,7 +85,7 @@ def raise_after_removal(head: int, paces: Sequence[int], *, pending: bool) -> in
 
 
 def floor_of_slowest(version: int, bounds: Consistency) -> int | None:
-    """Pace to which slower groups are raised after ``version`` has closed; None when nobody is left behind."""
+    """Pace to which slower groups are raised after ``version`` has closed; None if the run drops none."""
     return version - bounds.staleness - 1 if bounds.drop_slowest else None
 
 

@@ -14,7 +14,7 @@ REASONS: Final = {
 """How the sentence begins → the word."""
 
 DISCARDED: Final = frozenset({"not_finite", "weight"})
-"""Words of reasons that the samples themselves gave, as far as anybody knows: they are not read again."""
+"""Reasons for which the samples are not read again: they themselves may have caused it."""
 
 OTHER: Final = "other"
 """Of a sentence that none of these begins: a later release may write others."""

@@ -14,10 +14,10 @@ class NotRestorable(DriftlineError):
 
 
 def restore(record: Checkpoint, start: RunStart) -> RunState:
-    """Return the fold of the ledger at the version of a checkpoint, as whoever folded it there has it.
+    """Return the fold of the ledger at the version of a checkpoint, as every process that folded it has it.
 
-    What no fold behind it asks for is not there: why somebody was removed, and anything that `RunState.forget_before`
-    drops at this version.
+    It lacks what no later record asks for: why members were removed, and what `RunState.forget_before` drops at this
+    version.
 
     Args:
         record: carries a state.

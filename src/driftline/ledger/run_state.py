@@ -1,4 +1,4 @@
-"""The run as the ledger tells it: fold(ledger). Everybody who reads the ledger holds one of these.
+"""The run as the ledger records it: fold(ledger). Every process that reads the ledger holds one.
 
 A record that the chain accepts but that contradicts what came before it is no accident of timing: a coordinator never
 writes one. It raises `IntegrityError`, so that no reader goes on with a state of its own.
@@ -329,7 +329,7 @@ class RunState:
     # -- forgetting --------------------------------------------------------------------------------------------------
 
     def forget_before(self, version: int) -> None:
-        """Forget what nobody needs who is at ``version`` or behind it, so that memory stays flat.
+        """Forget what no process at ``version`` or behind it needs, so that memory stays flat.
 
         Hashes of versions are kept for some more: contributions name them.
         """

@@ -1,4 +1,4 @@
-"""What a shell has Kafka's administration do without keeping anybody waiting: look up ends, delete old records."""
+"""Requests to Kafka's administration that a shell does not wait for: look up ends, delete old records."""
 
 import logging
 import queue

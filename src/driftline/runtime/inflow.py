@@ -9,7 +9,7 @@ from typing import TypeAlias
 from driftline.broker.port import Assigned, EndReached, Record, Revoked
 
 _ITEM_BYTES = 256
-"""What an item costs beside its key and value; a round figure, so that tiny items are bounded too."""
+"""Bytes that an item counts beside its key and value, roughly, so that tiny items are bounded too."""
 
 
 @dataclass(frozen=True, slots=True)

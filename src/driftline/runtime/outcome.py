@@ -26,5 +26,5 @@ def check_finish(finish: Finish) -> None:
     """
     if finish.failure:
         error = _ERRORS.get(finish.reason, RunError)
-        # Whoever was removed for another reason joins again.
+        # A worker that was removed for another reason joins again.
         raise error(finish.failure + (OTHER_PROCESS if error is MemberRemoved else ""))

@@ -84,7 +84,7 @@ class _Pump:
                 self._add(self._survive(self._commands[0]))
             except BrokerUnreachable as error:
                 if not self._is_cut_off:
-                    _log.warning("pump %s: %s; it tries again until somebody does", self.name, error)
+                    _log.warning("pump %s: %s; it tries again until a broker answers", self.name, error)
                 self._is_cut_off = True
                 return
             self._is_cut_off = False
@@ -169,8 +169,8 @@ class GroupPump(_Pump):
         name: of the pump.
         reader: to be pumped.
         inflow: where to.
-        held: deliver nothing of a partition that was assigned until ``resume``. Whoever has to know something first
-            cannot ask for a pause in time: records would be on their way before the assignment is read.
+        held: deliver nothing of a partition that was assigned until ``resume``. A pause that
+            is asked for after the assignment is read would come too late.
     """
 
     def __init__(self, name: str, reader: GroupReader, inflow: Inflow, *, held: bool = False) -> None:

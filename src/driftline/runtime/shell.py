@@ -221,7 +221,7 @@ class Shell:
         return None
 
     def _not_started(self, topic: str, partition: int, error: Exception) -> None:
-        """Say of snapshots that cannot be there that none are: whoever needs them knows what to do.
+        """Report the end of snapshots that cannot be there: their reader knows what to do.
 
         A proposal may name partitions that its topics do not have; it is not chosen then, and others are.
         """
@@ -348,5 +348,5 @@ class Shell:
 def _stream(topic: str) -> Stream:
     parsed = parse_topic(topic)
     if parsed is None:
-        raise AssertionError(f"a record of topic {topic!r}, which nobody asked for")
+        raise AssertionError(f"a record of topic {topic!r}, which was not asked for")
     return parsed[1]

@@ -1,6 +1,7 @@
 """The pages and every `--help` are in plain English: they name the role or the thing, one word for one thing."""
 
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import click
 import pytest
 
 from driftline.cli import main
+from tests.structure.rooms import modules
 from tests.support import ROOT
 from tests.unit.config.test_docs import ALL
 
+SOURCES = sorted(set(modules().values()))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 INSTEAD = {
@@ -35,7 +38,7 @@ NAMES = re.compile(r"```.*?```|`[^`]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 def found(text: str) -> Iterator[str]:
     """Yield each word of a text that has a better one."""
     for pattern, better in INSTEAD.items():
-        for match in re.finditer(rf"(?<![-\w])({pattern})(?![-\w])", NAMES.sub(" ", text), re.IGNORECASE):
+        for match in re.finditer(rf"(?<![-\w.])({pattern})(?![-\w])", NAMES.sub(" ", text), re.IGNORECASE):
             yield f"{match[0]!r}: write {better}"
 
 
@@ -55,6 +58,20 @@ def test_a_page_is_in_plain_english(page: Path) -> None:
     if page.name == "CHANGELOG.md":
         text = re.split(r"^## \[\d", text, flags=re.MULTILINE)[0]
     assert list(found(text)) == []
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
+def test_a_module_is_in_plain_english(source: Path) -> None:
+    """Its docstrings, comments and messages."""
+    assert list(found("\n".join(_prose(source)))) == []
+
+
+def _prose(source: Path) -> Iterator[str]:
+    with source.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            is_text = token.type == tokenize.STRING and " " in token.string
+            if is_text or token.type == tokenize.COMMENT:
+                yield token.string
 
 
 @pytest.mark.parametrize("words", ALL)

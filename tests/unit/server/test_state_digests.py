@@ -76,18 +76,18 @@ def test_a_version_is_told_when_the_last_of_its_shards_is_durable() -> None:
     digests = StateDigests()
     for shard in range(2):
         digests.add(digest(5, shard), published=True)
-    assert digests.told() == ()
+    assert digests.reported() == ()
     assert not digests.on_durable((5, 0))
     assert digests.on_durable((5, 1))
     assert not digests.on_durable((5, 1)), "the same parameters, sent again"
-    assert digests.told() == (digest(5, 0), digest(5, 1))
+    assert digests.reported() == (digest(5, 0), digest(5, 1))
 
 
 def test_an_older_publish_point_is_told_at_once() -> None:
     """Its parameters are not sent any more: a newer one has them."""
     digests = StateDigests()
     digests.add(digest(4, 0), published=False)
-    assert digests.told() == (digest(4, 0),)
+    assert digests.reported() == (digest(4, 0),)
 
 
 def test_what_the_ledger_holds_is_dropped_wherever_it_waits() -> None:

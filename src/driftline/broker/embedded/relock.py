@@ -1,4 +1,4 @@
-"""For developers, ``python -m driftline.broker.embedded.relock``: resolve the roots anew and print a lock file."""
+"""For developers, ``python -m driftline.broker.embedded.relock``: resolve the roots again and print a lock file."""
 
 import hashlib
 import sys

@@ -30,7 +30,7 @@ def enter_ledger(broker: Broker, run: str) -> Search:
             search = find_entry(lambda first, stop: _read(reader, topic, first, stop), bounds.begin, bounds.end)
     except TopicMissing:
         return Search(None, 0, 0, ())
-    except (BrokerError, WaitTimeout) as error:  # whoever reads from the beginning waits, and says for what
+    except (BrokerError, WaitTimeout) as error:  # a reader from the beginning waits, and says for what
         log.warning("no checkpoint of run %r can be looked for, its ledger is read from its beginning: %s", run, error)
         return Search(None, 0, 0, ())
     _say(run, search, bounds.end)

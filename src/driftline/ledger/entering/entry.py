@@ -1,8 +1,8 @@
 """Where a newcomer enters a ledger: at the last checkpoint whose state it can take over, or at its beginning.
 
-Looked for from the ledger's end backwards, block by block: what stands behind a checkpoint has to be read in any case,
-and no pointer is kept anywhere that could be wrong. A checkpoint is entered only if it counts for whoever begins where
-it says, so that one that was written by a replaced coordinator is passed over:
+The search goes backwards from the ledger's end, block by block: what follows a checkpoint has to be read in any case,
+and there is no pointer that could be wrong. A checkpoint is entered only if it counts for a reader that begins where it
+says, so a checkpoint of a replaced coordinator is passed over:
 
 - the record of its version is where the state says, and its hash is the head that the state says;
 - the start of the run is where the state says, with the hash that the state says;
@@ -41,7 +41,7 @@ Anchor = TypeVar("Anchor", RunStart, Version)
 
 
 class _PassedOver(Exception):
-    """A checkpoint that nobody can enter at; says why."""
+    """A checkpoint that cannot be entered at; says why."""
 
 
 @dataclass(frozen=True, slots=True)

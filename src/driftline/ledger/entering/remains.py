@@ -1,6 +1,6 @@
 """Whether a run that has not begun is a new one: deltas or parameters without a start are what is left of another.
 
-Nobody begins such a run again at version 0, as if nothing had been: its ledger was lost, and that must be said.
+Such a run must not begin again at version 0: its ledger was lost, and the error says so.
 """
 
 from contextlib import closing
@@ -30,7 +30,7 @@ def check_ledger_kept(broker: Broker, run: str) -> None:
     if written and not read_birth(broker, run).has_begun:
         raise RunRefused(
             f"run {run!r} was begun before, for {written}, but its ledger {topic_name(run, Stream.LEDGER)} holds no "
-            f"start of a run: the topic was deleted, made anew or cut short; {WAY_OUT}. `driftline runs delete {run}` "
+            f"start of a run: the topic was deleted, made again or cut short; {WAY_OUT}. `driftline runs delete {run}` "
             f"deletes what is left"
         )
 

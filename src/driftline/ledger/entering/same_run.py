@@ -84,10 +84,12 @@ def check_same_run(broker: Broker, run: str, start: RunStart) -> None:
     """
     now = _start(broker, run)
     if now is None or now.run != start.run:
-        said = (
+        found = (
             "there is none of that name" if now is None else f"another ({now.run.hex()[:8]}) has begun under its name"
         )
-        raise RunRefused(f"run {run!r} ({start.run.hex()[:8]}) was deleted, {said}; this process begins nothing anew")
+        raise RunRefused(
+            f"run {run!r} ({start.run.hex()[:8]}) was deleted, {found}; this process does not begin it again"
+        )
 
 
 def _start(broker: Broker, run: str) -> RunStart | None:

@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """A valid delta under an identity that is taken by another one: it changes nothing, but somebody wrote it."""
+    """A valid delta under an identity that is taken by another one: it changes nothing, but a client wrote it."""
 
     partition: int
     offset: int

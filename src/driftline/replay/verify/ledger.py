@@ -3,8 +3,8 @@
 The chain makes a changed record show in the one behind it, which then builds on a head that the ledger never had and is
 void. Void records are also what replaced coordinators leave behind, so not every one of them is a sign of a change. An
 honest process never builds on a record that is void, nor on a head that the ledger has only later: each is a finding.
-One record (or the start of a term) alone that builds on a head which the ledger never has may come from anybody: it is
-a finding only if nobody with the same ledger comes after it.
+One record (or the start of a term) alone that builds on a head which the ledger never has may come from any client: it
+is a finding only if no process with the same ledger writes after it.
 """
 
 from dataclasses import dataclass

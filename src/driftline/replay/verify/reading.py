@@ -68,7 +68,7 @@ def environment() -> dict[str, str]:
 
 
 class _Stopped(Exception):
-    """Nobody's error: another thread has one, or the person at the terminal wants no more."""
+    """Ends a thread without an error of its own: another one failed, or the command was interrupted."""
 
 
 class _Verification:

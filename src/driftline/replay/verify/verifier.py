@@ -1,4 +1,4 @@
-"""Proof of a run: the log is what it was, and whoever recomputes it gets the recorded bits.
+"""Proof of a run: the log is what it was, and recomputing it gives the recorded bits.
 
 The ledger is read first, to its end. Then it is known which deltas are used, in which version, and which digests are
 recorded, so each partition can be recomputed on its own, holding no more than a server would.
