@@ -13,8 +13,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.settings import GroupProtocol
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Broker
+from driftline.testing.memory import MemoryBroker
 from tests.contract.support import Lab
 
 SESSION_S = 60

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.cli.screens.records import lines_of
@@ -19,6 +18,7 @@ from driftline.observe.records.selection import RecordPosition
 from driftline.observe.records.version_view import view_version
 from driftline.schemas.codec import decode
 from driftline.schemas.records import AnyRecord, Contribution, Delta, Parameters, Receipt, ServerState, Use, Version
+from driftline.testing.memory import MemoryBroker
 from tests.one_update.way import lines, stops
 from tests.support.small_model import PARTITIONS, small_run
 

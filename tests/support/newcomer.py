@@ -3,11 +3,11 @@
 import random
 import time
 
-from driftline.broker.memory import MemoryBroker
 from driftline.consumers.server.server import Server
 from driftline.consumers.server.serving import SERVER_GROUPS
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
+from driftline.testing.memory import MemoryBroker
 
 DEADLINE_S = 30.0
 

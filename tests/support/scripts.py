@@ -11,10 +11,10 @@ import torch
 from torch import nn, optim
 
 import driftline
-from driftline.broker.memory import MemoryBroker
 from driftline.consumers.server.serving import serve
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.run_state import RunState
+from driftline.testing.memory import MemoryBroker
 
 URL = f"kafka://memory-{os.getpid()}/lines"
 """Its own for each process of a test command: names of workers are claimed on the whole machine."""

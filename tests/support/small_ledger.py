@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.ledger.chain import Chain
 from driftline.schemas.codec import encode
@@ -28,6 +27,7 @@ from driftline.schemas.records import (
 )
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.config_json import run_config_to_json
+from driftline.testing.memory import MemoryBroker
 
 UUID = bytes(range(16))
 FIRST, SECOND = b"1" * 16, b"2" * 16

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import EndReached, Record, Start
 from driftline.broker.topics import Stream, parse_topic, run_topics, topic_name
 from driftline.consumers.server.server import Server
@@ -33,6 +32,7 @@ from driftline.schemas.effects import (
     Trim,
 )
 from driftline.testing import ManualClock
+from driftline.testing.memory import MemoryBroker
 from driftline.training.task.evaluator import EvaluatorSession
 
 Core = Server | WorkerSession | EvaluatorSession

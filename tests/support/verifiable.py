@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds, Broker, EndReached, Record, Start
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.errors import Undecodable
@@ -24,6 +23,7 @@ from driftline.schemas.records import AnyRecord, LedgerRecord, PayloadRecord, Ru
 from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.testing import run_in_process
+from driftline.testing.memory import MemoryBroker
 
 R = TypeVar("R", bound=AnyRecord)
 Place = tuple[Stream, int]

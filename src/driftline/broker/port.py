@@ -1,6 +1,6 @@
 """The one seam to Kafka: what driftline needs from a log, and nothing else.
 
-``broker.memory`` and ``broker.kafka`` implement it; ``tests/contract`` runs the same tests on both.
+``testing.memory`` and ``broker.kafka`` implement it; ``tests/contract`` runs the same tests on both.
 
 Threads: one owner thread for each ``Reader`` and ``GroupReader``; threads may share a ``Producer`` and an ``Admin``.
 No client survives a fork: create clients in the process that uses them.

@@ -54,7 +54,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from driftline.broker.embedded import EmbeddedBroker
-from driftline.broker.memory import MemoryBroker
 from driftline.producers.deltas import NoGradient
 from driftline.testing.in_process import (
     GradientFunction,
@@ -64,6 +63,7 @@ from driftline.testing.in_process import (
     train_in_process,
 )
 from driftline.testing.manual_clock import ManualClock
+from driftline.testing.memory import MemoryBroker
 
 __all__ = [
     "GradientFunction",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Broker
 from driftline.broker.topics import run_topics
 from driftline.config.settings import load_run_settings
@@ -22,6 +21,7 @@ from driftline.producers.session import WorkerSession
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
 from driftline.schemas.records.sample_range import Samples
+from driftline.testing.memory import MemoryBroker
 
 if TYPE_CHECKING:
     from driftline.training.task import Task

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from driftline.broker.memory import MemoryLog
 from driftline.broker.port import Position, Start, Tail
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.schemas.effects import Received, Send
+from driftline.testing.memory import MemoryLog
 
 Place = tuple[Stream, int]
 """A partition of a stream."""

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
 from driftline.broker.topic_check import create_command, topic_differences
 from driftline.broker.topics import run_topics
@@ -19,6 +18,7 @@ from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.local_work import LocalWork
 from driftline.schemas.run.schedule import Schedule
+from driftline.testing.memory import MemoryBroker
 from driftline.training.worker.topics import RunTopics
 from tests.support.stage import CONFIG, OFFER
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import driftline
-from driftline.broker.memory import MemoryBroker
 from driftline.testing import run_in_process
+from driftline.testing.memory import MemoryBroker
 from tests.support.verifiable import compute, offer
 
 HOUR_S = 3600.0
@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today"}
 
 SHOWN_ONLY = {
-    "broker/memory/__init__.py": "stamps records as a broker does, which is for people to read",
+    "testing/memory/__init__.py": "stamps records as a broker does, which is for people to read",
     "broker/embedded/java.py": "throws away files of caches that were not used for long",
     "observe/doctor/examine.py": "tells how far this machine's clock is from Kafka's",
 }

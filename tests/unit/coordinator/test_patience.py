@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
 from driftline.broker.topics import Stream
 from driftline.consumers.coordinator.evidence import Evidence
@@ -14,6 +13,7 @@ from driftline.ledger.run_state import RunState
 from driftline.runtime.errands import Errands
 from driftline.schemas.effects import AskEnds
 from driftline.schemas.records import NO_HASH, Contribution, Ready, StopRequest
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import CONFIG, G1, UUID, Ledger, server
 
 PATIENCE = CONFIG.gone_after_ticks

@@ -5,7 +5,7 @@ from tests.one_update.trace import traced
 from tests.one_update.way import BESIDE, stops
 from tests.support import ROOT
 
-BROKER = "src/driftline/broker/memory/"
+BROKER = "src/driftline/testing/memory/"
 """Here in place of Kafka."""
 
 PAGE = ROOT / "docs" / "one-update.md"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Start
 from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, run_topics, topic_name
@@ -14,6 +13,7 @@ from driftline.launch.exits import ExitReporter
 from driftline.producers.member import new_incarnation, new_mark, read_mark
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.records import Leave
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import UUID, whole_run, write
 from tests.support.stage import Stage
 

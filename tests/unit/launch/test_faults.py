@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from driftline.broker.memory import MemoryBroker
 from driftline.cli import main
 from driftline.errors import ConfigError
 from driftline.launch.chaos import Chaos
 from driftline.launch.faults import Action, Fault, parse_script, target_problems
 from driftline.launch.processes import Child, Children
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import whole_run, write
 
 TIMES = "give one such as 500ms, 10s or 2m, of at most a day, or: for ever"

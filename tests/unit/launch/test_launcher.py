@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.config.run_settings import RunSettings
 from driftline.errors import DriftlineError, IntegrityError, MemberRemoved, RunError, RunRefused, UsageError
 from driftline.launch import launcher as module
@@ -16,6 +15,7 @@ from driftline.launch.launcher import Launcher, in_background
 from driftline.launch.plan import Plan
 from driftline.runtime.outcome import check_finish
 from driftline.schemas.effects import Finish
+from driftline.testing.memory import MemoryBroker
 from driftline.training.task import Task
 
 STEADY = "import sys; sys.stdin.read()"

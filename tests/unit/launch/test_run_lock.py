@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.config.run_settings import RunSettings
 from driftline.errors import RunRefused
 from driftline.launch.plan import lock_run
 from driftline.launch.progress_line import ProgressLine
 from driftline.launch.training import Request, chosen_run
+from driftline.testing.memory import MemoryBroker
 
 
 def request(home: Path, *, name_is_default: bool) -> Request:

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.ledger.known_ends import OWNER, KnownEnds
 from driftline.ledger.run_state import RunState
 from driftline.schemas.effects import AskEnds, Effect, Finish
 from driftline.testing import run_in_process
+from driftline.testing.memory import MemoryBroker
 from tests.support.newcomer import new_server
 from tests.support.small_ledger import CONFIG
 from tests.support.verifiable import PARTITIONS, compute, offer

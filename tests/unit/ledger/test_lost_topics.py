@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Record
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.config.run_settings import RunSettings
@@ -20,6 +19,7 @@ from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
 from driftline.testing import run_in_process
+from driftline.testing.memory import MemoryBroker
 from driftline.training.worker.topics import RunTopics
 from tests.contract.test_runs import sgd_offer
 from tests.support.newcomer import new_server

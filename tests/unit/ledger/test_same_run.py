@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.consumers.server import serving
 from driftline.errors import RunRefused, WaitTimeout
@@ -22,6 +21,7 @@ from driftline.observe.versions import follow_run
 from driftline.producers.session import WorkerSession
 from driftline.runtime import running as module
 from driftline.runtime.running import Running
+from driftline.testing.memory import MemoryBroker
 from tests.contract.test_runs import sgd_offer
 from tests.support.roles_in_threads import Ends
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds
 from driftline.ledger.run_state import RunState
 from driftline.observe.run.disk_use import deltas_between, disk_use, kept_deltas
 from driftline.schemas.run.config import RuleConfig, RunConfig
+from driftline.testing.memory import MemoryBroker
 from tests.support.shard_models import cut
 
 CONFIG = RunConfig(name="r", workers=4, steps=1000, rule=RuleConfig(name="adamw", groups=({},)))

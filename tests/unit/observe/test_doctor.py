@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from driftline.broker.kafka.admin import Address
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topic_check import topic_differences
 from driftline.broker.topics import run_topics
 from driftline.cli import main
@@ -19,6 +18,7 @@ from driftline.observe.doctor.examine import clock_ahead_s, why_unreachable
 from driftline.observe.doctor.findings import NOTE, OK, PROBLEM, Facts, Finding, findings, missing_rights
 from driftline.observe.doctor.rights import PLACEHOLDERS, ROLES, commands, heading, read_principals, rights_of
 from driftline.testing import ManualClock
+from driftline.testing.memory import MemoryBroker
 
 NODE = Address(1, "kafka-1", 9092)
 SETTINGS = {

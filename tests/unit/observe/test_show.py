@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Record
 from driftline.broker.reading import until_end
 from driftline.broker.topics import SHARDED, Stream, topic_name
@@ -25,6 +24,7 @@ from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import Delta, Grant, Lease, Publish, Version
 from driftline.schemas.records.identity import GroupId
 from driftline.schemas.records.sample_range import SampleRange
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import whole_run, write
 from tests.support.small_model import PARTITIONS, small_run
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.cli.screens.tables import ranges, status_lines, summary_lines
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.run_state import RunState
@@ -15,6 +14,7 @@ from driftline.observe.run.status import RunStatus, build_status
 from driftline.observe.run.summary import training_seconds
 from driftline.schemas.records import Event
 from driftline.testing import ManualClock
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import (
     ELEMENTS,
     FIRST,

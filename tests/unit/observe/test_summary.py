@@ -2,12 +2,12 @@
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import RunError
 from driftline.ledger.entering.reading import read_ledger
 from driftline.observe.run.summary import read_summary
 from driftline.testing import run_in_process
+from driftline.testing.memory import MemoryBroker
 from tests.support.verifiable import compute, offer
 
 RUN = "over"

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from driftline.broker.memory import MemoryBroker
 from driftline.cli.screens.top import frame, plain_lines
 from driftline.errors import TopicMissing
 from driftline.observe.run.top_view import TopView
@@ -21,6 +20,7 @@ from driftline.observe.run.waiting import SERVERS
 from driftline.observe.run.watch import RunWatch
 from driftline.schemas.records import Event, Heartbeat, Leave, Rejection
 from driftline.testing import ManualClock
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import FIRST, G1, G2, SECOND, UUID, Ledger, beat, events, server, use, whole_run, write
 from tests.support.small_model import small_run
 

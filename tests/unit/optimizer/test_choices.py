@@ -10,10 +10,10 @@ import torch
 from torch import optim
 
 import driftline
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import TopicSpec
 from driftline.broker.topics import run_topics
 from driftline.errors import ConfigError, RunRefused, UsageError
+from driftline.testing.memory import MemoryBroker
 from tests.support.scripts import URL, House, house, line, step, together
 
 

@@ -9,7 +9,6 @@ import pytest
 from torch import optim
 
 import driftline
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.reading import until_end
 from driftline.broker.topics import Stream, topic_name
 from driftline.errors import WaitTimeout
@@ -17,6 +16,7 @@ from driftline.runtime.shell import Shell
 from driftline.schemas.codec import decode
 from driftline.schemas.effects import Send
 from driftline.schemas.records import Leave
+from driftline.testing.memory import MemoryBroker
 from driftline.training.optimizer.process import Termination
 from tests.support.scripts import RUN, House, house, line, loss_of, step, together
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
 from driftline.errors import Undecodable
 from driftline.ledger.follower import Model
@@ -24,6 +23,7 @@ from driftline.schemas.records import (
     Version,
 )
 from driftline.testing import run_in_process
+from driftline.testing.memory import MemoryBroker
 from tests.support.verifiable import PARTITIONS, Log, bad, compute, offer, trained
 
 STEPS = 6

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner, Result
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Bounds, EndReached, Position, Record
 from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.cli import main
@@ -18,6 +17,7 @@ from driftline.errors import BrokerError, BrokerUnreachable, TopicMissing, WaitT
 from driftline.replay.verify import reading as verifying
 from driftline.replay.verify.reading import environment, verify_run
 from driftline.replay.verify.verifier import Verifier
+from driftline.testing.memory import MemoryBroker
 from tests.support.verifiable import Log, trained
 
 STEPS = 4

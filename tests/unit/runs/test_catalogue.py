@@ -2,11 +2,11 @@
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.errors import RunRefused, UsageError
 from driftline.ledger.entering.reading import check_run_exists, run_names
 from driftline.runs.catalogue import examine_deletion, list_runs
 from driftline.runs.commands import delete_run
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import (
     G1,
     use,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.errors import RunRefused
 from driftline.runs.catalogue import find_members
 from driftline.runs.naming import unused_names, unused_run_name
+from driftline.testing.memory import MemoryBroker
 from tests.support.small_ledger import Ledger, whole_run, write
 
 

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, run_topics
 from driftline.consumers.server.serving import serve
 from driftline.errors import RunRefused
@@ -16,6 +15,7 @@ from driftline.runs.requests import CREATED, EXISTS
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.effects import Finish
 from driftline.schemas.records import RunEnd, StopRequest, Version
+from driftline.testing.memory import MemoryBroker
 from tests.support.stage import CONFIG, LAYOUT, OFFER, Stage
 
 RUN = CONFIG.name

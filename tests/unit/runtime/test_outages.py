@@ -4,12 +4,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Start, TopicSpec
 from driftline.broker.topics import run_topics
 from driftline.consumers.server.serving import wait_for_run
 from driftline.runtime.inflow import Inflow, Started
 from driftline.runtime.pump import ReaderPump
+from driftline.testing.memory import MemoryBroker
 
 DEADLINE_S = 20.0
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topic_check import Copies, why_not_writable
 from driftline.broker.topics import Stream, run_topics
 from driftline.ledger.entering.reading import read_ledger
@@ -16,6 +15,7 @@ from driftline.runtime.traffic import SAY_S, Unacknowledged
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import Send, SendFailed
 from driftline.schemas.records import NO_HASH, Contribution, GroupId, Heartbeat
+from driftline.testing.memory import MemoryBroker
 from driftline.training.task.evaluator import EvaluatorSession
 from tests.contract.test_runs import sgd_offer
 from tests.support.roles_in_threads import Ends

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream
 from driftline.config.address import read_address, read_first_address
 from driftline.config.problems import Problems
@@ -19,6 +18,7 @@ from driftline.schemas.effects import Received, Send, SendFailed
 from driftline.telemetry import catalogue
 from driftline.telemetry.catalogue import METRICS
 from driftline.telemetry.metrics import Histogram, Kind, Sample, Summary
+from driftline.testing.memory import MemoryBroker
 from driftline.training.worker.metrics import member_samples, worker_samples
 from tests.support.small_ledger import whole_run, write
 from tests.support.small_model import small_run

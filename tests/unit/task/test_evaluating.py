@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.topics import Stream, topic_name
 from driftline.config.run_settings import RunSettings
 from driftline.consumers.server.serving import serve
 from driftline.errors import BrokerError, DriftlineError, RunRefused
 from driftline.ledger.entering import same_run
 from driftline.ledger.entering.reading import read_ledger
+from driftline.testing.memory import MemoryBroker
 from driftline.training.task import Dataset, Task, evaluating
 from driftline.training.task.evaluating import evaluate_run
 from driftline.training.task.worker import work

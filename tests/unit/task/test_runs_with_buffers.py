@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from driftline.broker.memory import MemoryBroker
 from driftline.config.run_settings import RunSettings
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
@@ -17,6 +16,7 @@ from driftline.schemas.model.layout import Layout
 from driftline.schemas.records.sample_range import Samples
 from driftline.schemas.run.local_work import LocalWork
 from driftline.testing import LeasedGradients, Outcome, run_in_process
+from driftline.testing.memory import MemoryBroker
 from driftline.training.model.layout import FlatArray, flatten_parameters, load_parameters
 from driftline.training.task import Dataset, Task
 from driftline.training.task.computing import Computing

@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient
 from driftline.producers.proposal import Offer
@@ -18,6 +17,7 @@ from driftline.schemas.run.config import RuleConfig, RunConfig
 from driftline.schemas.run.consistency import Consistency
 from driftline.schemas.run.data import DataConfig
 from driftline.testing import LeasedGradients, run_in_process
+from driftline.testing.memory import MemoryBroker
 from driftline.training.task.data import LeasedSamples
 from tests.support.verifiable import Log
 

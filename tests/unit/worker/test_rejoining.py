@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn, optim
 
-from driftline.broker.memory import MemoryBroker
 from driftline.config.run_settings import RunSettings
 from driftline.consumers.server.serving import serve
 from driftline.ledger.entering.reading import read_ledger
 from driftline.ledger.run_state import RunState
 from driftline.runtime.shell import Shell
 from driftline.schemas.effects import Finish
+from driftline.testing.memory import MemoryBroker
 from driftline.training.task import Dataset, Task
 from driftline.training.task.worker import work
 from driftline.training.worker.topics import RunTopics

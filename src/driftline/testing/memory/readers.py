@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driftline.broker.clients import ClientGuard
-from driftline.broker.memory.core import Core
-from driftline.broker.memory.groups import Group
 from driftline.broker.port import Assigned, EndReached, Position, Record, Revoked, Start
 from driftline.errors import TopicMissing
+from driftline.testing.memory.core import Core
+from driftline.testing.memory.groups import Group
 
 
 @dataclass

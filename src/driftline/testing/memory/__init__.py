@@ -1,4 +1,4 @@
-"""The seam to Kafka, implemented in this process's memory: for tests, the simulator, and a first try without Kafka.
+"""The seam to Kafka, implemented in this process's memory: for tests and for the simulator.
 
 ``MemoryBroker()`` makes clients; its own methods cause faults (failed sends, a broker that goes away, an expired group
 member, trimmed and compacted partitions). ``MemoryLog`` is the plain log without clients.
@@ -13,12 +13,12 @@ Imports ``broker.port``, ``broker.clients`` and ``errors``. Never here: files, s
 import time
 from collections.abc import Callable
 
-from driftline.broker.memory.admin import MemoryAdmin
-from driftline.broker.memory.core import Core
-from driftline.broker.memory.log import MemoryLog
-from driftline.broker.memory.producer import MemoryProducer
-from driftline.broker.memory.readers import MemoryGroupReader, MemoryReader
 from driftline.broker.port import Start
+from driftline.testing.memory.admin import MemoryAdmin
+from driftline.testing.memory.core import Core
+from driftline.testing.memory.log import MemoryLog
+from driftline.testing.memory.producer import MemoryProducer
+from driftline.testing.memory.readers import MemoryGroupReader, MemoryReader
 
 __all__ = ["MemoryBroker", "MemoryLog"]
 

@@ -3,7 +3,7 @@
 import doctest
 
 import driftline.testing
-from driftline.broker.memory import MemoryBroker
+from driftline.testing.memory import MemoryBroker
 
 
 def test_the_example_of_the_package_runs_as_shown() -> None:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftline.broker.memory import MemoryLog
 from driftline.broker.port import Bounds, PositionLost, TopicSpec
 from driftline.errors import BrokerError, TopicMissing
+from driftline.testing.memory import MemoryLog
 
 
 def _log(*values: bytes | None, key: bytes | None = None) -> MemoryLog:

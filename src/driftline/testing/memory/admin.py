@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from driftline.broker.clients import ClientGuard, check_partitions
-from driftline.broker.memory.core import Core
 from driftline.broker.port import Bounds, TopicSpec
 from driftline.broker.topics import MAX_TOPIC_CHARS
 from driftline.errors import BrokerError, TopicMissing
+from driftline.testing.memory.core import Core
 
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 

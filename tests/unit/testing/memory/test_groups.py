@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftline.broker.memory.groups import Group, Member
+from driftline.testing.memory.groups import Group, Member
 
 actions = st.lists(st.tuples(st.sampled_from(["join", "leave", "expire", "poll"]), st.integers(0, 3)), max_size=40)
 

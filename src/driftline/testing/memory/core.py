@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from driftline.broker.clients import start_offset
-from driftline.broker.memory.log import MemoryLog
 from driftline.broker.port import Position
 from driftline.errors import BrokerUnreachable
+from driftline.testing.memory.log import MemoryLog
 
 if TYPE_CHECKING:
-    from driftline.broker.memory.groups import Group
+    from driftline.testing.memory.groups import Group
 
 T = TypeVar("T")
 

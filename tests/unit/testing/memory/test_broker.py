@@ -2,10 +2,10 @@
 
 import pytest
 
-from driftline.broker.memory import MemoryBroker
 from driftline.broker.port import Assigned, EndReached, PositionLost, Record, Revoked, Start, TopicSpec
 from driftline.errors import BrokerError, BrokerUnreachable, DeliveryFailed
 from driftline.testing import ManualClock
+from driftline.testing.memory import MemoryBroker
 
 
 def _broker(clock: ManualClock | None = None, *, partitions: int = 1, queue_bytes: int = 1 << 20) -> MemoryBroker:

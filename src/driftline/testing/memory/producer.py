@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from driftline.broker.clients import Callbacks, ClientGuard, check_payload
-from driftline.broker.memory.core import Core
 from driftline.broker.port import OnAppended, OnDelivery, Payload
 from driftline.errors import BrokerError, DeliveryFailed
+from driftline.testing.memory.core import Core
 
 
 @dataclass(frozen=True, slots=True)
