@@ -15,8 +15,6 @@ only, that of the schema in ``avsc``.
 import json
 import typing
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
@@ -28,7 +26,7 @@ import numpy.typing as npt
 from driftline.errors import NotEncodable, Undecodable
 from driftline.schemas.codec.fingerprint import fingerprint
 from driftline.schemas.codec.reading import record_reader
-from driftline.schemas.codec.shapes import Shape, bind
+from driftline.schemas.codec.shapes import bind
 from driftline.schemas.codec.writing import payload_view, record_writer
 from driftline.schemas.records import AnyRecord, Event, LedgerRecord, PayloadRecord
 
@@ -51,11 +49,10 @@ class _Codec:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One form in which a record stands in logs, of this release or an earlier one. Without maps it is immutable."""
+    """One form in which a record stands in logs, of this release or an earlier one."""
 
     record: type[Any]
     read: Callable[[bytes, int], Any]
-    is_immutable: bool
 
 
 _FOLDER: Final = resources.files("driftline.schemas").joinpath("avsc")
@@ -74,11 +71,7 @@ def _load(record: type[Any]) -> _Codec:
     schema = json.loads(_FOLDER.joinpath(f"{_snake_case(record)}.avsc").read_text(encoding="utf-8"))
     shape = bind(record, schema)
     has_payload = shape.fields[-1][1].kind == "payload"
-    return _Codec(_prefix(schema), has_payload, record_writer(shape), _form(record, shape))
-
-
-def _form(record: type[Any], shape: Shape) -> _Form:
-    return _Form(record, record_reader(shape), is_immutable=not shape.has_maps)
+    return _Codec(_prefix(schema), has_payload, record_writer(shape), _Form(record, record_reader(shape)))
 
 
 RECORD_TYPES: Final[tuple[type[Any], ...]] = typing.get_args(AnyRecord)
@@ -93,7 +86,7 @@ def _earlier_forms() -> Iterator[tuple[bytes, _Form]]:
     for file in _FOLDER.joinpath("earlier").iterdir():
         schema = json.loads(file.read_text(encoding="utf-8"))
         record = by_name[file.name.partition(".")[0]]
-        yield _prefix(schema), _form(record, bind(record, schema, is_earlier=True))
+        yield _prefix(schema), _Form(record, record_reader(bind(record, schema, is_earlier=True)))
 
 
 _BY_PREFIX = MappingProxyType(
@@ -153,30 +146,7 @@ def decode(value: bytes | npt.NDArray[np.uint8] | None) -> AnyRecord:
     form = _BY_PREFIX.get(data[:PREFIX_BYTES])
     if form is None:
         raise Undecodable(_why_unknown(data))
-    shared = _SHARED.get()
-    if shared is None or not form.is_immutable:
-        return cast("AnyRecord", form.read(data, PREFIX_BYTES))
-    record = shared.get(data)
-    if record is None:
-        record = shared[data] = form.read(data, PREFIX_BYTES)
-    return record
-
-
-_SHARED: Final[ContextVar[dict[bytes, AnyRecord] | None]] = ContextVar("_SHARED", default=None)
-
-
-@contextmanager
-def reading_once() -> Iterator[None]:
-    """Within this context, decode equal bytes once and return the same record each time.
-
-    For many readers of one small log in one process: everything that is read stays in memory. Records that hold a map,
-    which is mutable, are decoded each time.
-    """
-    before = _SHARED.set({})
-    try:
-        yield
-    finally:
-        _SHARED.reset(before)
+    return cast("AnyRecord", form.read(data, PREFIX_BYTES))
 
 
 def peek_type(value: bytes | npt.NDArray[np.uint8] | None) -> type[AnyRecord] | None:

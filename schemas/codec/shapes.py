@@ -60,12 +60,6 @@ class Shape:
             return sum(shape.smallest for _, shape in self.fields)
         return self.size if self.kind == "fixed" else _SMALLEST.get(self.kind, 1)
 
-    @property
-    def has_maps(self) -> bool:
-        """Whether a map is anywhere inside: Python's is mutable, so such a record is never shared."""
-        inner = [shape for _, shape in self.fields] + ([] if self.items is None else [self.items])
-        return self.kind == "map" or any(shape.has_maps for shape in inner)
-
 
 @dataclass(frozen=True, slots=True)
 class _Scope:

@@ -64,11 +64,6 @@ class Running:
         """How the session ended, if it has."""
         return self._shell.finished
 
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes of all records that were handed to Kafka."""
-        return self._shell.traffic.written_bytes
-
     def query(self, question: Callable[[], T]) -> T:
         """Ask the session something, under its lock."""
         with self._shell.changed:

@@ -42,11 +42,6 @@ class Traffic:
         self._inputs[kind] += 1
         self._seconds[kind] = self._seconds.get(kind, 0.0) + seconds
 
-    @property
-    def written_bytes(self) -> int:
-        """Bytes of all records that were handed to Kafka."""
-        return sum(size for (_, direction), size in self._bytes.items() if direction == WRITTEN)
-
     def samples(self, queued: int) -> list[Sample]:
         """Return the metrics; ``queued`` records were read and not yet handled."""
         return [

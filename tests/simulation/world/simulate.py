@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from driftline.schemas.codec import reading_once
 from driftline.schemas.run.consistency import Consistency
 from tests.simulation.promises.rebuild import require_rebuilds
 from tests.simulation.promises.reference_ledger import Violation, require
@@ -13,6 +12,7 @@ from tests.simulation.run.actors import Cores
 from tests.simulation.run.scenario import Fault, Scenario, scenario
 from tests.simulation.world.faults import Injector
 from tests.simulation.world.quiet import heal, settle
+from tests.simulation.world.reading_once import reading_once
 from tests.simulation.world.scheduler import Scheduler
 from tests.simulation.world.world import World
 

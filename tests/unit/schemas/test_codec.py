@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftline.schemas import codec
-from driftline.schemas.codec import decode, encode, peek_type, reading_once, schema_fingerprint
+from driftline.schemas.codec import decode, encode, peek_type, schema_fingerprint
 from driftline.schemas.codec.fingerprint import canonical_form
 from driftline.schemas.records import AnyRecord, Delta, Evaluation, PayloadRecord
+from tests.simulation.world.reading_once import reading_once
 from tests.support.strategies import (
     HASH_A,
     PAYLOAD_TYPES,
@@ -234,7 +235,7 @@ def test_full_shard() -> None:
 
 @by_sample
 def test_read_once(sample: AnyRecord) -> None:
-    """Equal bytes are one record while they are read once, unless it holds a map that somebody could change."""
+    """Equal bytes are one record while they are read once, unless it holds a map, which a reader could change."""
     value, holds_map = bytes(encode(sample)), "'type': 'map'" in str(avsc(type(sample)))
     with reading_once():
         first, second = decode(value), decode(bytes(bytearray(value)))
