@@ -323,7 +323,7 @@ def _timeout(default_s: float, text: str) -> Option:
     return Option("--timeout", "timeout_s", type=kind, default=default_s, show_default=True, metavar=metavar, help=text)
 
 
-_START = _timeout(120.0, "Wait so long for the start; a first download is not counted.")
+_START = _timeout(120.0, "Wait up to this long for the start, without a first download.")
 
 
 @group("", [], "broker start")
@@ -350,7 +350,7 @@ def start() -> None:
 
 @command(
     "broker",
-    [HOME, _timeout(30.0, "Kill the broker if it has not ended by itself after so long.")],
+    [HOME, _timeout(30.0, "Kill the broker if it has not ended by itself after this long.")],
     "broker stop",
     parent=broker,
     name="stop",

@@ -36,13 +36,13 @@ from driftline.replay.verify.reading import verify_run
 
 KEY_S = 0.2
 READ_S = 0.5
-"""The screen stands still for at most so long: waiting for a key, then taking what has arrived meanwhile."""
+"""Longest time between two changes of the screen: waiting for a key, then taking what has arrived meanwhile."""
 
 FRAME_LINES = 10
 """Ledger lines of a frame that is printed."""
 
 QUIET_S = 5.0
-"""After so long without a record the screen says so: members of a run in training write four times a second."""
+"""Silence that the screen reports: members of a run in training write four times a second."""
 
 _HEAD = re.compile(r"[0-9a-fA-F]{16,64}")
 

@@ -46,6 +46,7 @@ class Panels(click.Command):
         """Write one section a topic."""
         for panel in PANELS:
             options = [one for one in self.get_params(ctx) if getattr(one, "panel", OTHER) == panel]
+            options = [one for one in options if isinstance(one, click.Option)]  # arguments are in the usage line
             records = [record for one in options if (record := one.get_help_record(ctx)) is not None]
             if records:
                 with formatter.section(panel):

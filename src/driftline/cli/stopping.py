@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 STOP_WITHIN_S = 8.0
-"""After so long a role that was asked to stop is ended, whatever it waits for."""
+"""A role that was asked to stop is ended after this time, whatever it waits for."""
 
 
 @dataclass(slots=True)

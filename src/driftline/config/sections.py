@@ -29,12 +29,14 @@ class KafkaSection:
         ),
     ] = None
     connect_timeout: Annotated[
-        float, Interval(ge=0.001, le=3600), Setting("Wait so long for Kafka's first answer.", metavar="SECONDS")
+        float,
+        Interval(ge=0.001, le=3600),
+        Setting("Wait up to this long for Kafka's first answer.", metavar="SECONDS"),
     ] = 10.0
     properties: Annotated[
         Mapping[str, str],
         Setting(
-            "Set a property of the Kafka clients, as librdkafka names it; repeatable. Secrets belong into the "
+            "Set a property of the Kafka clients, as librdkafka names it; repeatable. Put secrets into the "
             "environment variable, one a line: other users of the machine can see the command line.",
             metavar="NAME=VALUE",
             option="--kafka-property",
@@ -112,7 +114,7 @@ class RoleSection:
     patience: Annotated[
         float,
         Interval(ge=0.001, le=1e7),
-        Setting("Give up after waiting so long for other members.", metavar="SECONDS"),
+        Setting("Give up after waiting this long for other members.", metavar="SECONDS"),
     ] = 600.0
     metrics: Annotated[
         str | None,
