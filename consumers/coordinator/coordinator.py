@@ -23,16 +23,7 @@ from driftline.errors import ConfigError
 from driftline.ledger.run_state import Folded, RunState
 from driftline.schemas.codec import encode
 from driftline.schemas.effects import AskEnds, Effect, EndsKnown, Read, Send, SendFailed, StopReading
-from driftline.schemas.records import (
-    NO_RUN,
-    Event,
-    LedgerRecord,
-    Proposal,
-    RunStart,
-    Snapshot,
-    TermStart,
-    Tick,
-)
+from driftline.schemas.records import NO_RUN, Event, LedgerRecord, Proposal, RunStart, Snapshot, TermStart, Tick
 from driftline.schemas.run.config_json import run_config_from_json
 
 READ_BACK_S = 10.0

@@ -13,15 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from driftline.errors import NonFiniteState
-from driftline.rules import (
-    RULES,
-    Engine,
-    FloatArray,
-    Kernel,
-    StepState,
-    choose_engine,
-    combine,
-)
+from driftline.rules import RULES, Engine, FloatArray, Kernel, StepState, choose_engine, combine
 from driftline.schemas.digests import shard_digest
 from driftline.schemas.model.dtypes import BUFFER, PARAMETER
 from driftline.schemas.model.layout import Layout, Piece

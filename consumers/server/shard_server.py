@@ -17,12 +17,7 @@ from driftline.errors import NonFiniteState
 from driftline.ledger.run_state import Folded, RunState
 from driftline.schemas.codec import encode
 from driftline.schemas.digests import seal
-from driftline.schemas.effects import (
-    Effect,
-    Received,
-    Send,
-    Sent,
-)
+from driftline.schemas.effects import Effect, Received, Send, Sent
 from driftline.schemas.model.tensors import encode_fp32
 from driftline.schemas.records import (
     NO_HASH,

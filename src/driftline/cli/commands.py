@@ -2,18 +2,7 @@
 
 import click
 
-from driftline.cli.options import (
-    CONNECTION,
-    HOME,
-    JSON,
-    Option,
-    argument,
-    command,
-    flag,
-    group,
-    setting,
-    settings,
-)
+from driftline.cli.options import CONNECTION, HOME, JSON, Option, argument, command, flag, group, setting, settings
 from driftline.config.keys import METRICS, PATIENCE, RUN, RUN_NAME, TASK_NAME, TASK_SETTINGS, key
 
 RUN_ARGUMENT, TASK_ARGUMENT = argument(RUN_NAME), argument(TASK_NAME)

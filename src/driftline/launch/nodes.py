@@ -14,15 +14,7 @@ from driftline.config.connection import Connection
 from driftline.config.problems import Problems
 from driftline.config.run_settings import RunSettings
 from driftline.errors import BrokerError, EmbeddedBrokerError
-from driftline.launch.faults import (
-    BROKERS,
-    CONTROLLER,
-    EVERYTHING,
-    LEADER,
-    Fault,
-    read_script,
-    target_problems,
-)
+from driftline.launch.faults import BROKERS, CONTROLLER, EVERYTHING, LEADER, Fault, read_script, target_problems
 from driftline.runs.naming import unused_names
 
 OPTION: Final = "--chaos"

@@ -10,13 +10,6 @@ Imports ``errors`` only. Never here: where a value comes from. Each role reads i
 samples.
 """
 
-from driftline.telemetry.logs import (
-    FORMATS,
-    LEVELS,
-    configure_logging,
-    counted_lines,
-    forget_identity,
-    identify,
-)
+from driftline.telemetry.logs import FORMATS, LEVELS, configure_logging, counted_lines, forget_identity, identify
 
 __all__ = ["FORMATS", "LEVELS", "configure_logging", "counted_lines", "forget_identity", "identify"]

@@ -55,13 +55,7 @@ from pathlib import Path
 
 from driftline.broker.embedded import EmbeddedBroker
 from driftline.producers.deltas import NoGradient
-from driftline.testing.in_process import (
-    GradientFunction,
-    LeasedGradients,
-    Outcome,
-    run_in_process,
-    train_in_process,
-)
+from driftline.testing.in_process import GradientFunction, LeasedGradients, Outcome, run_in_process, train_in_process
 from driftline.testing.manual_clock import ManualClock
 from driftline.testing.memory import MemoryBroker
 

@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from driftline.schemas.effects import Effect, Input
-from tests.simulation.deaths.fault_points import (
-    Approach,
-    FaultPoint,
-    is_server_point,
-    name_of_input,
-)
+from tests.simulation.deaths.fault_points import Approach, FaultPoint, is_server_point, name_of_input
 from tests.simulation.run.actors import Actor, Cores
 from tests.simulation.run.scenario import Fault, Scenario, in_lock_step, scenario, seeded
 from tests.simulation.world.simulate import Report, simulate

@@ -8,14 +8,7 @@ import pytest
 from driftline.broker.topics import Stream
 from driftline.replay.verify.ledger import LedgerProof
 from driftline.schemas.codec import decode, encode
-from driftline.schemas.records import (
-    LedgerRecord,
-    Parameters,
-    RunEnd,
-    StateDigest,
-    TermStart,
-    Version,
-)
+from driftline.schemas.records import LedgerRecord, Parameters, RunEnd, StateDigest, TermStart, Version
 from driftline.schemas.records.identity import NO_HASH
 from tests.support.verifiable import PARTITIONS, Log, bad, trained
 

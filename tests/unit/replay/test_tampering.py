@@ -13,15 +13,7 @@ from driftline.producers.deltas import Gradient
 from driftline.replay.verify.verifier import Verifier
 from driftline.schemas.codec import decode, encode
 from driftline.schemas.model.tensors import decode_fp32
-from driftline.schemas.records import (
-    Delta,
-    Membership,
-    Parameters,
-    PayloadBytes,
-    Snapshot,
-    TermStart,
-    Version,
-)
+from driftline.schemas.records import Delta, Membership, Parameters, PayloadBytes, Snapshot, TermStart, Version
 from driftline.testing import run_in_process
 from driftline.testing.memory import MemoryBroker
 from tests.support.verifiable import PARTITIONS, Log, bad, compute, offer, trained

@@ -7,12 +7,7 @@ from driftline.ledger.entering.reading import check_run_exists, run_names
 from driftline.runs.catalogue import examine_deletion, list_runs
 from driftline.runs.commands import delete_run
 from driftline.testing.memory import MemoryBroker
-from tests.support.small_ledger import (
-    G1,
-    use,
-    whole_run,
-    write,
-)
+from tests.support.small_ledger import G1, use, whole_run, write
 
 
 def test_runs_are_listed_and_one_that_cannot_be_read_does_not_hide_the_others() -> None:
