@@ -35,13 +35,13 @@ class PendingClocks:
         """Whether no event since the last look lets a version close."""
         self.counters: Counter[str] = Counter()
 
-    # -- hearing -----------------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def _add_offer(self, event: Contribution | Skip) -> None:
         if self._is_wanted(event.group, event.clock):
             self.offers.setdefault((event.group, event.clock), event)
             self.offered_at.setdefault((event.group, event.clock), self.served_ticks)
-            self._look_anew(event.group, event.clock)
+            self._look_again(event.group, event.clock)
 
     def _add_receipt(self, event: Receipt) -> None:
         if not self._is_wanted(event.group, event.clock):
@@ -51,7 +51,7 @@ class PendingClocks:
             self.refusals.setdefault(clock, shorten(event.refusal))
         self._rooted.pop(clock, None)
         self.receipts.setdefault(clock, {}).update({receipt.shard: receipt for receipt in event.shards})
-        self._look_anew(event.group, event.clock)
+        self._look_again(event.group, event.clock)
 
     def _is_wanted(self, group_id: GroupId, clock: int) -> bool:
         if self._state.is_settled(group_id, clock):
@@ -75,17 +75,17 @@ class PendingClocks:
 
     # -- what need not be looked at again ----------------------------------------------------------------------------
 
-    def _look_anew(self, group_id: GroupId, clock: int) -> None:
-        """Something new was heard of a clock: if it is whole now, or refused, a version may close.
+    def _look_again(self, group_id: GroupId, clock: int) -> None:
+        """There is new evidence of a clock: if it is whole now, or refused, a version may close.
 
-        Also one that nothing can settle yet, behind a pending one: it tells that its group has come to its bound.
+        A clock behind a pending one counts, too: it shows that its group has come to its bound.
         """
         self._in_question.add(group_id)
         known = self._whole.pop(group_id, None)
         if group_id not in self._state.groups:
             return
-        said = (group_id, clock)
-        if self.pending(group_id) != known or self.is_whole(said) or self.refusal(said):
+        its_clock = (group_id, clock)
+        if self.pending(group_id) != known or self.is_whole(its_clock) or self.refusal(its_clock):
             self.paces_are_settled = False
 
     def _doubt_all(self) -> None:

@@ -22,8 +22,8 @@ Member = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Goodbye:
-    """A member leaves: in which tick that was heard, and the word for it in the ledger."""
+class Leaving:
+    """A member leaves: the tick in which its `Leave` arrived, and the word for it in the ledger."""
 
     tick: int
     word: str
@@ -45,7 +45,7 @@ class PendingMembers:
         self._state = state
         self.claims: dict[Member, Claim] = {}
         self._members: dict[str, GroupId] = {}
-        self.leaving: dict[Member, Goodbye] = {}
+        self.leaving: dict[Member, Leaving] = {}
         self.last_seen: dict[Member, int] = {}
         self.evaluators: set[Member] = set()
         self.stop: StopRequest | None = None
@@ -54,7 +54,7 @@ class PendingMembers:
         self.members_are_settled = False
         """Whether no event since the last look lets a member join or go."""
 
-    # -- hearing -----------------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def _alive(self, member: str, incarnation: bytes, ticks_read: int) -> None:
         self.last_seen[member, incarnation] = ticks_read
@@ -74,7 +74,7 @@ class PendingMembers:
                 self._alive(event.server, event.incarnation, ticks_read)
             case Leave():
                 word = PROCESS_ENDED if event.reason == PROCESS_ENDED else "left"
-                self.leaving[event.worker, event.incarnation] = Goodbye(ticks_read, word)
+                self.leaving[event.worker, event.incarnation] = Leaving(ticks_read, word)
 
     def _add_stop(self, event: StopRequest, ticks_read: int) -> None:
         if self.stop is None:
@@ -107,7 +107,7 @@ class PendingMembers:
         return successor if self.claims[successor].repeats >= REPEATS else None
 
     def candidates(self, ticks_read: int, patience: int) -> dict[str, Ready]:
-        """Return who may join, by name; of several incarnations the one that was heard of last."""
+        """Return the workers that may join, by name: of several incarnations the one with the newest event."""
         able = [
             member
             for member in self.claims
@@ -139,16 +139,16 @@ class PendingMembers:
         }
 
     def forget_silent(self, ticks_read: int, patience: int) -> None:
-        """Drop who is no live group and was not heard for so many ticks: to be unknown is to be silent."""
-        self.members_are_settled = False  # who was heard of long ago may be gone by now
+        """Drop members without a live group that sent nothing for ``patience`` ticks: unknown counts as silent."""
+        self.members_are_settled = False  # a member may have become silent meanwhile
         live = {(group.worker, group.incarnation) for group in self._state.groups.values()}
         self.last_seen = {
             member: tick for member, tick in self.last_seen.items() if member in live or ticks_read - tick < patience
         }
-        if ticks_read >= patience:  # before that, who was not heard in this term is not silent yet
+        if ticks_read >= patience:  # before that, no member has been silent for long enough in this term
             self.evaluators &= self.last_seen.keys()
         self.leaving = {
-            member: said
-            for member, said in self.leaving.items()
-            if member in live or 0 <= ticks_read - said.tick < patience
+            member: leave
+            for member, leave in self.leaving.items()
+            if member in live or 0 <= ticks_read - leave.tick < patience
         }

@@ -147,7 +147,7 @@ class ShardOwner:
     def on_deltas_lost(self, lost: DeltasLost) -> list[Effect]:
         """Deltas were deleted before we read them: well if a checkpoint makes them needless.
 
-        That checkpoint may be further on in the ledger than we have read; only its end tells that there is none.
+        That checkpoint may be further on in the ledger than we have read; only its end shows that there is none.
         """
         if lost.partition not in self.owned:
             return []

@@ -63,7 +63,7 @@ class Stopping:
 
 @contextmanager
 def stoppable(who: str, *, with_stdin: bool) -> Iterator[Stopping]:
-    """Give a role what tells it to stop; at the end, Ctrl-C becomes exit code 130, whatever fails on the way out.
+    """Give a role the event that stops it; at the end, Ctrl-C becomes exit code 130, whatever fails on the way out.
 
     SIGTERM, a service manager's way to stop a process, ends with 0 when the role stopped as it should.
     """

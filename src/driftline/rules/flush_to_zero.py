@@ -42,7 +42,7 @@ def require_denormals() -> None:
 
 
 def clear_flush_to_zero() -> None:
-    """Reset the calling thread's floating-point mode, where the C library can; `probe` tells whether it did."""
+    """Reset the calling thread's floating-point mode, where the C library can; `probe` says whether it did."""
     library = ctypes.CDLL(ctypes.util.find_library("m") or None)
     if sys.platform == "darwin":
         # The macro stands for the address of an exported object.

@@ -78,7 +78,7 @@ def delete_run(broker: Broker, run: str, sender: str | None = None) -> list[str]
         try:
             stop_run(broker, run, sender, "the run is deleted", timeout_s=STOP_S)
         except RunError as error:
-            log.warning("run %s is deleted although its members were not told: %s", run, error)
+            log.warning("run %s is deleted without notice to its members: %s", run, error)
     topics = topics_of(broker, run)
     admin = broker.admin()
     try:

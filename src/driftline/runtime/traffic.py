@@ -82,16 +82,16 @@ class Unacknowledged:
         self.waiting -= 1
 
     def acknowledged(self, topic: str, now_s: float) -> str:
-        """All in-sync replicas hold a record. Return what to say if that ends a silence that was spoken of."""
+        """All in-sync replicas hold a record. Return a line for the log if that ends a silence that was logged."""
         self.waiting -= 1
-        silence_s, spoken = self._silence_s(now_s), self._since_s is not None and self._next_s > self._since_s + SAY_S
+        silence_s, logged = self._silence_s(now_s), self._since_s is not None and self._next_s > self._since_s + SAY_S
         self._since_s = None
         if self.waiting:
             self._begin(topic, now_s)
-        return f"Kafka acknowledges again, after {silence_s:.0f} s" if spoken else ""
+        return f"Kafka acknowledges again, after {silence_s:.0f} s" if logged else ""
 
     def is_worth_a_line(self, now_s: float) -> bool:
-        """Whether the silence is to be spoken of now; less and less often, for it may last all night."""
+        """Whether to log the silence now; less and less often, because it may last all night."""
         if self._since_s is None or now_s < self._next_s:
             return False
         self._next_s = now_s + max(SAY_S, self._silence_s(now_s) / 10)

@@ -299,7 +299,7 @@ def test_a_step_whose_gradients_are_not_finite_discards_its_samples(home: House)
     assert (state.leases.consumed, state.leases.discarded) == (SAMPLES - BATCH, BATCH)
 
 
-def test_a_loader_that_draws_too_far_ahead_is_told(home: House) -> None:
+def test_a_loader_that_draws_too_far_ahead_is_refused(home: House) -> None:
     """It would wait for samples that are leased once it has made the steps that it does not come to."""
     script = Script(home, settings={"block": BATCH}, loader={"num_workers": 2, "prefetch_factor": 6})
     model = line()
@@ -307,12 +307,12 @@ def test_a_loader_that_draws_too_far_ahead_is_told(home: House) -> None:
         list(script.once(model, opt, script.load(opt)))
 
 
-def test_a_loader_whose_steps_use_up_too_little_is_told(home: House) -> None:
-    """Who accumulates gradients without saying so draws too far ahead, too, however little the loader prefetches."""
+def test_a_loader_whose_steps_use_up_too_little_is_refused(home: House) -> None:
+    """A script that accumulates gradients and does not say so draws too far ahead, however little it prefetches."""
     model = line()
-    said = r"each of which uses up 4,.* accumulated, say so: Sampler\(opt, data, batch_size=…\)"
+    words = r"each of which uses up 4,.* accumulated, use Sampler\(opt, data, batch_size=…\)"
     script = Script(home, settings={"block": 2 * BATCH})
-    with script.open(model) as opt, pytest.raises(UsageError, match=said):  # noqa: PT012 - as scripts do
+    with script.open(model) as opt, pytest.raises(UsageError, match=words):  # noqa: PT012 - as scripts do
         for number, (inputs, heights, _) in enumerate(script.load(opt)):
             nn.functional.mse_loss(model(inputs), heights).backward()  # type: ignore[no-untyped-call]
             if number % 3 == 2:

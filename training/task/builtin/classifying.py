@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def accuracy_and_loss(model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
-    """Return ``accuracy``, the share of samples told right, and ``loss``, the mean cross entropy.
+    """Return ``accuracy``, the share of samples classified correctly, and ``loss``, the mean cross entropy.
 
     Args:
         model: gives scores of shape (n, classes).

@@ -82,7 +82,7 @@ class Digits(Task):
         return optim.AdamW(model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
 
     def metrics(self, model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
-        """Return ``accuracy``, the share of digits told right, and ``loss``, the mean cross entropy."""
+        """Return ``accuracy``, the share of digits classified correctly, and ``loss``, the mean cross entropy."""
         return accuracy_and_loss(model, batches)
 
 

@@ -90,7 +90,7 @@ class Fashion(Task):
         return optim.SGD(model.parameters(), lr=self.learning_rate, momentum=self.momentum)
 
     def metrics(self, model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
-        """Return ``accuracy``, the share of images told right, and ``loss``, the mean cross entropy."""
+        """Return ``accuracy``, the share of images classified correctly, and ``loss``, the mean cross entropy."""
         return accuracy_and_loss(model, batches)
 
 

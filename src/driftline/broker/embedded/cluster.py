@@ -194,7 +194,7 @@ def settle_address(
         wanted: the port for clients that the user asked for, if any.
         patience_s: how long to wait for ports in use: a process that just died may still hold them.
         may_move: called only when needed: whether clients may be given another port.
-        report: told of a move.
+        report: receives a line when a node moves.
         others: ports of the broker's other nodes, which must not be chosen.
         peers_run: other nodes run and look for this one at its old address. If none runs, the controller's port may
             change: all nodes learn it when they start.

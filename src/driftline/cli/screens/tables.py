@@ -129,7 +129,7 @@ def summary_lines(seen: "RunStatus", training_s: float, whole_s: float) -> list[
 
 
 def _time(training_s: float, whole_s: float) -> str:
-    """Say how long it took: a run that was gone on with has trained since before this command began."""
+    """Say how long it took: a continued run has trained since before this command began."""
     if training_s > whole_s:
         return f"{training_s:.1f} s after it began, {whole_s:.1f} s of them in this command"
     return f"{training_s:.1f} s of training, {whole_s:.1f} s in all"

@@ -42,7 +42,7 @@ def frame(seen: TopView, width: int, height: int | None = None, quiet_s: float =
         seen: what it shows.
         width: of the screen.
         height: lines of the screen; None shows everything.
-        quiet_s: for how long nothing was heard, if that is worth saying.
+        quiet_s: seconds without a new record, if that is worth a line.
     """
     foot = [] if height is None else [_line("q quits", "dim")]
     head = _head(seen, quiet_s)[: None if height is None else max(1, height - len(foot))]

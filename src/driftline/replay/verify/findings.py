@@ -15,7 +15,7 @@ SHOWN_ALARMS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One bad place, as exactly as it can be told; what cannot be told is None.
+    """One bad place, as exactly as it is known; what is not known is None.
 
     Attributes:
         verdict: which of the two verdicts it decides, ``integrity`` or ``numeric``.

@@ -44,7 +44,7 @@ def verify_run(
         broker: where the run's topics are.
         run: the run's name.
         expect: the first hex digits of a head that the ledger must pass through; empty for none.
-        say: told every two seconds how far it is.
+        say: receives the progress every two seconds.
         threads: partitions that are recomputed at a time; by default one a processor.
 
     Raises:

@@ -202,7 +202,7 @@ class _Conclusion:
                 yield one, difference
 
     def _only_difference(self, version: int) -> Difference | None:
-        """Return the shard that was published otherwise at a version, if it is one: then it tells the place."""
+        """Return the shard that was published otherwise at a version, if it is only one: then the place is known."""
         found = {one.shard: one for _, one in self._differences() if one.version == version}
         return next(iter(found.values())) if len(found) == 1 else None
 
