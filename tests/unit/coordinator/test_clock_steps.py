@@ -19,9 +19,8 @@ HOUR_S = 3600.0
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today"}
 
 SHOWN_ONLY = {
-    "testing/memory/__init__.py": "stamps records as a broker does, which is for people to read",
     "broker/embedded/java.py": "throws away files of caches that were not used for long",
-    "observe/doctor/examine.py": "tells how far this machine's clock is from Kafka's",
+    "observe/doctor/examine.py": "shows how far this machine's clock is from Kafka's",
 }
 """Where the time of day may be asked for, and why."""
 
@@ -53,7 +52,7 @@ def asks_for_the_time_of_day(path: Path) -> bool:
 
 
 def test_no_decision_looks_at_the_time_of_day() -> None:
-    """Only clocks that cannot be set count seconds: whoever needs another one says here what for."""
+    """Only clocks that cannot be set count seconds; every other use is listed here with its reason."""
     found = {name for name, path in modules() if asks_for_the_time_of_day(path)}
     assert found == SHOWN_ONLY.keys()
 

@@ -45,7 +45,7 @@ HELD_BY = {
     "a `DataLoader` with a batch sampler": "test_sampler_in_batches",
     "the same and gradient accumulation": "test_sampler_with_accumulation",
     "a loop over it that is left early": "test_samples_that_were_drawn_and_not_used_are_drawn_again",
-    "a loader that reads too far ahead": "test_a_loader_that_draws_too_far_ahead_is_told",
+    "a loader that reads too far ahead": "test_a_loader_that_draws_too_far_ahead_is_refused",
     "`step()` in a forked child": "test_a_forked_child_is_told",
     "a notebook's cell that is run again": "test_a_cell_that_is_run_again_takes_over",
     "an Optimizer that is dropped": "test_an_optimizer_that_is_dropped_leaves",
