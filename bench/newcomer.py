@@ -80,7 +80,7 @@ def _say(what: str, came: list[Came], whence: str) -> None:
 
 
 def _copy(run: StillRun, broker: KafkaBroker) -> tuple[int, int]:
-    """Write the log anew; return how many records its ledger has, and their bytes."""
+    """Write the log again; return how many records its ledger has, and their bytes."""
     with closing(broker.admin()) as admin:
         admin.create(run_topics(RUN, PARTITIONS))
     found: tuple[int, int] = (0, 0)

@@ -42,7 +42,7 @@ class _Known:
 
     Attributes:
         places: topic and partition → from where on it is read.
-        versions: that are applied anew.
+        versions: that are applied again.
     """
 
     places: Places

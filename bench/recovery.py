@@ -214,7 +214,7 @@ MEASURES: Final[Mapping[str, tuple[str, Measure]]] = {
     "worker": ("workers are killed, {kills} times each way", _worker),
     "snapshots": ("what snapshots cost", _snapshots),
     "goodput": ("a kill a minute", _goodput),
-    "rebuild": ("servers that begin anew", _rebuild),
+    "rebuild": ("servers that begin again", _rebuild),
     "leader": ("of three nodes the ledger's leader is killed, {kills} times", _leader),
 }
 """Name → progress line, and how to measure it."""

@@ -29,7 +29,7 @@ Column: TypeAlias = tuple[str, Callable[[Sequence[Row]], str]]
 
 
 def written(page: str, results: Results) -> str:
-    """Return the page with all its tables made anew.
+    """Return the page with all its tables made again.
 
     Raises:
         KeyError: the page names a table that there is not.

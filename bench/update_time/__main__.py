@@ -1,7 +1,7 @@
 """Measure where the time of one update goes, and write the page about it.
 
 python -m bench.update_time --measure    measures, and writes results.json, the page and its drawing
-python -m bench.update_time              makes page and drawing anew from results.json
+python -m bench.update_time              makes page and drawing from results.json
 """
 
 import argparse

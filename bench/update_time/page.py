@@ -24,7 +24,7 @@ RECORDS = {
 
 
 def written(page: str, results: Results) -> str:
-    """Return the page with all its tables made anew.
+    """Return the page with all its tables made again.
 
     Raises:
         KeyError: the page names a table that there is not.

@@ -111,7 +111,7 @@ def proved(stack: Stack) -> None:
 
 
 def joined(stack: Stack) -> None:
-    """Another run, which the variables of a user name; containers are made anew for it."""
+    """Another run, which the variables of a user name; containers are made again for it."""
     with step(f"DRIFTLINE_RUN={LONG} docker compose up: another run, with members of the same names") as say:
         stack.compose("up", "--detach", "--no-build", timeout_s=UP_S)
         until("the run has versions", lambda: version_of(stack, LONG) > 0, NEWS_S)
@@ -172,8 +172,8 @@ def stopped(stack: Stack) -> None:
         stack.compose("stop", *ROLES)
         took_s = time.monotonic() - began_s
         check_codes(stack, 7)
-        assert took_s < grace_s, "the engine waited for somebody"
-        assert stack.status(LONG)["state"] == "running", "nobody has ended the run"
+        assert took_s < grace_s, "the engine waited for a role"
+        assert stack.status(LONG)["state"] == "running", "no command has ended the run"
         say(f"exit codes of 0, all within {took_s:.1f} s")
     with step("docker compose down: the containers are removed, the volume is kept") as say:
         stack.compose("stop", "kafka")

@@ -18,7 +18,7 @@ from driftline.testing.memory import MemoryBroker
 from tests.contract.support import Lab
 
 SESSION_S = 60
-"""Far above every deadline here: whoever closes must tell the group, not be missed by it."""
+"""Far above every deadline here: a member that closes must leave the group, not time out of it."""
 
 _NOBODY = "127.0.0.1:1"
 

@@ -39,7 +39,7 @@ class Lab:
 
     broker: Broker
     away: Callable[[], Broker]
-    """A broker whose clients reach nobody, with time-outs of about a second."""
+    """A broker whose clients reach no node, with time-outs of about a second."""
     unique: Callable[[str], str]
     closers: list[Callable[[], object]]
 

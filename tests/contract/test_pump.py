@@ -78,7 +78,7 @@ def test_items_say_which_pump_they_come_from(lab: Lab) -> None:
     }
 
 
-def test_what_fails_for_one_partition_is_told_and_the_pump_goes_on(lab: Lab) -> None:
+def test_an_error_of_one_partition_is_reported_and_the_pump_goes_on(lab: Lab) -> None:
     topic, producer, inflow = lab.topic(), lab.producer(), Inflow()
     pump = _reader_pump(lab, inflow)
     pump.read(lab.unique("missing"), 0, Start.BEGINNING)
@@ -120,7 +120,7 @@ def test_a_group_whose_loop_stalls_stays_in_the_group_and_hands_over(lab: Lab) -
     group, other = lab.unique("group"), Inflow()
     _group_pump(lab, topic, inflow, "stalled", group)
     time.sleep(0.2)
-    # The second member gets its share although nobody takes from the first one's inflow: it is still polled.
+    # The second member gets its share although nothing is taken from the first one's inflow: it is still polled.
     _group_pump(lab, topic, other, "newcomer", group)
     share = _take_until(other, Assigned)[-1]
     assert isinstance(share, Assigned)
@@ -138,7 +138,7 @@ def test_a_group_whose_loop_stalls_stays_in_the_group_and_hands_over(lab: Lab) -
 
 
 def test_nothing_of_a_held_partition_comes_before_it_is_asked_for(lab: Lab) -> None:
-    """However much of it is there, and however long nobody takes what another partition delivers."""
+    """However much of it is there, and however long the records of another partition wait."""
     topic, producer, inflow = lab.topic(partitions=2), lab.producer(), Inflow(max_items=10)
     sent = {partition: [b"%d-%d" % (partition, number) for number in range(50)] for partition in (0, 1)}
     for partition, values in sent.items():

@@ -130,7 +130,7 @@ def test_rubbish_on_every_topic_is_counted_and_changes_nothing(lab: Lab) -> None
     for spec in topics:
         for partition in range(spec.partitions):
             for value in RUBBISH:
-                # A compacted topic takes no record without a key; Kafka refuses it before anybody could read it.
+                # A compacted topic takes no record without a key; Kafka refuses it before a reader sees it.
                 producer.send(spec.name, partition, value, key=b"rubbish")
     assert producer.flush(20) == 0
     outcome = run_in_process(lab.broker, offer, names(2), ones, servers=2)

@@ -33,7 +33,7 @@ HOUR = dt.timedelta(hours=1)
 
 
 class Authority:
-    """Signs certificates; one that nobody trusts is made in the same way."""
+    """Signs certificates; an untrusted one is made in the same way."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def _everything_of(user: str) -> Any:
 
 @contextmanager
 def secured_kafka(folder: Path) -> Iterator[Secured]:
-    """Run one; whoever comes by the plain address may do everything, everybody else what `Secured.allow` says."""
+    """Run one: clients of the plain address may do everything, all others what `Secured.allow` says."""
     authority, stranger = Authority(folder / "tls", "authority"), Authority(folder / "tls", "stranger")
     tls, login = (cluster.choose_port() for _ in range(2))
     listeners = (Listener("TLS", tls, "SSL"), Listener("LOGIN", login, "SASL_SSL"))

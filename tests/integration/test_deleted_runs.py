@@ -1,4 +1,4 @@
-"""A run that is deleted under its members: they end, know why, and nobody begins again at version 0."""
+"""A run that is deleted under its members: they end, know why, and none begins again at version 0."""
 
 import threading
 import time
@@ -63,7 +63,7 @@ def test_a_run_that_is_deleted_by_command_ends_its_members_first(
 def test_topics_that_vanish_end_server_and_worker_with_their_names(
     kafka_bootstrap: str, unique_name: Callable[[str], str]
 ) -> None:
-    """Whoever deleted them said nothing; nobody makes them anew."""
+    """They were deleted without notice; no process makes them again."""
     broker, run = KafkaBroker(KafkaSettings(kafka_bootstrap)), unique_name("vanished")
     ends = at_work(broker, run)
     delete_run(broker, run)
@@ -78,11 +78,11 @@ def test_topics_that_vanish_end_server_and_worker_with_their_names(
     assert left_of(broker, run) == []
 
 
-def test_a_ledger_that_is_made_anew_ends_server_and_worker_and_nobody_begins_again(
+def test_a_ledger_that_is_made_again_ends_server_and_worker_and_begins_no_run(
     kafka_bootstrap: str, unique_name: Callable[[str], str]
 ) -> None:
     """The name of the topic is the same, and what it holds is not: a run of that name does not start at version 0."""
-    broker, run = KafkaBroker(KafkaSettings(kafka_bootstrap)), unique_name("anew")
+    broker, run = KafkaBroker(KafkaSettings(kafka_bootstrap)), unique_name("again")
     ends = at_work(broker, run)
     ledger, admin = topic_name(run, Stream.LEDGER), broker.admin()
     admin.delete([ledger])

@@ -15,7 +15,7 @@ from tests.support.commands import DRIFTLINE
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
-def test_whoever_is_killed_every_promise_is_kept(case: Case, tmp_path: Path) -> None:
+def test_every_promise_is_kept_when_processes_are_killed(case: Case, tmp_path: Path) -> None:
     """The same bits without servers and brokers, each sample once without workers; acknowledged against settled."""
     outcome = play(case, tmp_path)
     assert not outcome.broken, "\n".join(outcome.broken)

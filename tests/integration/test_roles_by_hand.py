@@ -26,8 +26,8 @@ def commands(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Commands]:
     commands.end()
 
 
-def test_servers_and_workers_meet_whoever_comes_first(commands: Commands, unique_name: Callable[[str], str]) -> None:
-    """A server before there is a run, then the workers, then one server more. Its figures can be asked for."""
+def test_servers_and_workers_meet_in_any_order(commands: Commands, unique_name: Callable[[str], str]) -> None:
+    """A server before there is a run, then the workers, then one server more. It serves its metrics."""
     run = unique_name("roles")
     words = ["worker", "digits", "--run", run, "--workers", "2", "--steps", str(STEPS)]
     first = commands.start("server", run, "--name", "server-1", "--metrics", "0")

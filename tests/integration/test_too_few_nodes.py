@@ -22,7 +22,7 @@ PATIENCE_S = 120.0
 
 
 def wait_until(question: Callable[[], bool], ends: Ends) -> None:
-    """Wait until something is so, while everybody is at work."""
+    """Wait until something is so, while all processes work."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not question():
         assert not ends.errors

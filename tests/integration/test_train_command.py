@@ -35,7 +35,7 @@ def endless(commands: Commands, run: str) -> Command:
 
 
 def test_the_last_line_of_train_is_the_object_of_status(two_servers: Trained, commands: Commands) -> None:
-    """Whoever reads the log afterwards sees the same run."""
+    """Every later reader of the log sees the same run."""
     done = commands.run("status", two_servers.run, "--json")
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -31,7 +31,7 @@ FEW, MANY = 4096, 2 * MAX_SHARD_ELEMENTS + 1
 """Elements: one shard a partition; three shards, so that one server has two to do the same with."""
 
 TAKEN_OVER = frozenset({FaultPoint.SNAPSHOT_LOADED})
-"""Points that nobody reaches who is there from the start: version 0 is no snapshot of a checkpoint."""
+"""Points that no process reaches which is there from the start: version 0 is no snapshot of a checkpoint."""
 
 LOSS = "kill server-1@12"
 """Why another server takes over, behind the checkpoint of version 10."""

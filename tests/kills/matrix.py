@@ -11,7 +11,7 @@ FIRST, EVERY, POINTS = 12, 13, 10
 STEPS = FIRST + EVERY * POINTS + 8
 
 AN_EPOCH = SAMPLES // (BATCH * len(WORKERS))
-"""Versions that use each sample once, if nobody dies."""
+"""Versions that use each sample once, if no process dies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Play:
     """One run on a broker that runs.
 
     Args:
-        embedded: the broker, started, and used by nobody else.
+        embedded: the broker, started, and used by this run alone.
         job: the run; no run of its name may be there.
         faults: what happens.
         folder: for logs and notes; emptied.
@@ -146,7 +146,7 @@ class Play:
         return outcome
 
     def leave_at(self, version: int) -> None:
-        """Train as far as a version, kill everybody, and leave the run as it is.
+        """Train as far as a version, kill all processes, and leave the run as it is.
 
         Raises:
             TimeoutError: it does not get there.
@@ -230,7 +230,7 @@ class Play:
             return
         if not self._children.wait(END_WAIT_S):
             broken.append(f"still running after the end: {[one.name for one in self._children.living()]}")
-        self._newly_dead()  # over the run's end, for which nobody has to come back
+        self._newly_dead()  # over the run's end, for which no process has to come back
         broken += [
             f"{child.name} {child.ending()}; its log is {child.log}:\n{child.tail(8)}"
             for child in self._children.all

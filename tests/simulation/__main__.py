@@ -81,7 +81,7 @@ def _range(progress: Progress, jobs: int) -> int:
         _say(f"interrupted {_where(progress)}")
         return INTERRUPTED
     except BrokenProcessPool:
-        _say(f"a process was killed, by somebody or for want of memory, {_where(progress)}")
+        _say(f"a process was killed, from outside or for want of memory, {_where(progress)}")
         return 1
     return _told(progress.total())
 

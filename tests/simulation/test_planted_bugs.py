@@ -14,7 +14,7 @@ def test_a_planted_bug_is_found(bug: Planted) -> None:
             simulate(bug.plan(seed), bug.cores)
         except SimulationFailure:
             return
-    pytest.fail(f"{bug.seeds} seeds pass although somebody {bug.name}, against invariant {bug.breaks}")
+    pytest.fail(f"{bug.seeds} seeds pass although a process {bug.name}, against invariant {bug.breaks}")
 
 
 def test_at_least_fifteen_bugs_are_planted() -> None:

@@ -141,7 +141,7 @@ def test_a_killed_process_ends_the_run_in_one_line(
     monkeypatch.setattr(command_line, "run_blocks", _killed_after_one)
     assert main(["--seeds", f"{3 * BLOCK}", "--progress", str(tmp_path)]) == 1
     err = capsys.readouterr().err
-    assert f"a process was killed, by somebody or for want of memory, after {BLOCK} of {3 * BLOCK} seeds" in err
+    assert f"a process was killed, from outside or for want of memory, after {BLOCK} of {3 * BLOCK} seeds" in err
     assert "the same command goes on from here" in err
 
 

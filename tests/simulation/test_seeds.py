@@ -20,18 +20,18 @@ FOUND = {
 """Seeds with whole menus of faults, by what they find in the state machines as they were."""
 
 FOUND_IN_OTHER_MODES = {
-    "a refused clock behind a pending one did not count, so that nobody closed and nobody could start": 1008,
+    "a refused clock behind a pending one did not count, so that no version closed and no worker could start": 1008,
     "the same with a worker that comes back": 2310,
     "the same, where the refusal was heard before the contribution that it is of": 36496,
     "a member was replaced by a claim whose process had died meanwhile": 42640,
-    "a checkpoint overtook a publish point whose digests nobody could report any more": 867,
+    "a checkpoint overtook a publish point whose digests no server could report any more": 867,
     "the same in mode async": 1998,
     "a checkpoint asked for deltas that an earlier one had given up": 36882,
-    "the simulation itself let nobody enter at a checkpoint before one that is too old to carry a state": 47656,
+    "the simulation itself let no process enter at a checkpoint before one that is too old to carry a state": 47656,
     "what was heard before the start counted as heard at tick 0: an end without patience": 22407,
     "the same: a worker removed too soon": 27316,
 }
-"""Seeds as they are, each in its own mode; nobody asks them to stop."""
+"""Seeds as they are, each in its own mode; none is stopped early."""
 
 FOUND_WHERE_SOMEBODY_ASKS_FOR_THE_END = {
     "the last version's digests were told before its parameters were in the log": 17433,
@@ -59,13 +59,13 @@ def test_every_mode_is_among_the_seeds() -> None:
     assert min(modes.values()) >= SEEDS // 10
 
 
-def test_runs_that_somebody_stops_are_among_the_seeds_of_every_mode() -> None:
+def test_runs_that_a_command_stops_are_among_the_seeds_of_every_mode() -> None:
     plans = [scenario(seed) for seed in range(SEEDS)]
     assert {plan.config.consistency.mode for plan in plans if plan.stop_at is not None} == set(MODES)
 
 
 @pytest.mark.parametrize("seed", [13, 113, 131, 180])
-def test_a_run_that_somebody_stops_ends_before_its_last_version(seed: int) -> None:
+def test_a_run_that_a_command_stops_ends_before_its_last_version(seed: int) -> None:
     plan = replace(scenario(seed), stop_at=300)
     config = replace(plan.config, steps=plan.config.steps or 12, data=replace(plan.config.data, epochs=0))
     assert simulate(replace(plan, config=config)).version < config.steps
@@ -120,7 +120,7 @@ def test_every_kind_of_fault_happens_and_is_survived(kind: Fault) -> None:
     pytest.fail(f"{kind.name} never happened")
 
 
-def test_outages_and_clock_jumps_alone_evict_nobody() -> None:
+def test_outages_and_clock_jumps_alone_remove_no_member() -> None:
     for seed in range(12):
         plan = in_lock_step(scenario(seed, faults=(Fault.OUTAGE, Fault.CLOCK_JUMP)))
         patient = replace(plan, config=replace(plan.config, gone_after_ticks=12), prompt=0.95, fault_share=0.03)

@@ -1,4 +1,4 @@
-"""``python -m tests.structure``: draw the rooms anew, into ``docs/rooms.svg``."""
+"""``python -m tests.structure``: draw the rooms, into ``docs/rooms.svg``."""
 
 from tests.structure.drawing import DRAWING, drawn
 

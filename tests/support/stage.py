@@ -70,7 +70,7 @@ class Stage:
             self._reading |= {("server-1", (stream, partition)) for partition in partitions}
 
     def append(self, stream: Stream, partition: int, value: bytes | None) -> None:
-        """Put a record into the log, and before everybody who reads there."""
+        """Put a record into the log, and before every reader of it."""
         place = (stream, partition)
         record = Received(stream, partition, len(self.log[place]), None, value)
         self.log[place].append(record)
@@ -108,7 +108,7 @@ class Stage:
         self.settle()
 
     def play(self, until_version: int, *, most_ticks: int = 60) -> None:
-        """Go on until the worker has read a version, or everybody has finished."""
+        """Go on until the worker has read a version, or all processes have finished."""
         for _ in range(most_ticks):
             if self.worker.state.version >= until_version or len(self.finishes) == len(self.cores):
                 return

@@ -85,7 +85,7 @@ class StillRun:
         self._members[0].assign(Stream.EVENTS, (0,))
 
     def play(self, until_version: int | None = None) -> None:
-        """Go on until everybody has finished, or the evaluator has read a version.
+        """Go on until all processes have finished, or the evaluator has read a version.
 
         Raises:
             AssertionError: it does not get there.
@@ -176,7 +176,7 @@ class _Member:
 def _input(found: Record | EndReached) -> Input:
     parsed = parse_topic(found.topic)
     if parsed is None:
-        raise AssertionError(f"nobody reads topic {found.topic!r}")
+        raise AssertionError(f"no process reads topic {found.topic!r}")
     if isinstance(found, EndReached):
         return CaughtUp(parsed[1], found.partition, found.offset)
     return Received(parsed[1], found.partition, found.offset, found.key, found.value, found.timestamp_ms)

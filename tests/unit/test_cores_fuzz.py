@@ -200,7 +200,7 @@ def test_no_event_and_no_payload_stops_a_core(data: st.DataObject) -> None:
 @quick
 @given(st.data())
 def test_a_ledger_record_that_counts_and_cannot_be_ends_everybody_with_one_reason(data: st.DataObject) -> None:
-    """Nobody goes on with a state of its own, and nobody stumbles."""
+    """No core goes on with a state of its own, and none raises."""
     stage = half_way()
     kinds = [kind for kind in RECORD_TYPES if issubclass(kind, LedgerRecord)]
     record = data.draw(twisted(data.draw(st.sampled_from(kinds)), stage))
@@ -243,7 +243,7 @@ def test_terms_of_any_height_leave_a_higher_one() -> None:
 
 
 def test_a_reason_that_fills_an_event_still_fits_into_the_ledger() -> None:
-    """Whoever fails with many words ends the run all the same."""
+    """A failure with many words ends the run all the same."""
     stage = half_way()
     strange = ServerState(
         run=RUN, server="x", incarnation=bytes(16), version=0, head=bytes(32), partitions=(), shards=(),
@@ -258,7 +258,7 @@ def test_a_reason_that_fills_an_event_still_fits_into_the_ledger() -> None:
 
 
 def said_by_stranger(number: int) -> list[Event]:
-    """Return what somebody says that nobody knows, of a group that nobody made."""
+    """Return events of an unknown member and of a group that was never made."""
     name, incarnation, group = f"m{number}", number.to_bytes(16, "big"), GroupId(10**9, number)
     return [
         Heartbeat(
@@ -271,7 +271,7 @@ def said_by_stranger(number: int) -> list[Event]:
 
 
 def test_what_strangers_say_is_forgotten() -> None:
-    """Thousands of members that nobody knows, and clocks of groups that nobody made, leave nothing behind."""
+    """Thousands of unknown members, and clocks of groups that were never made, leave nothing behind."""
     stage = half_way()
     coordinator = stage.server.coordinator
     for number in range(4_500):  # each table has room for 4,096

@@ -75,5 +75,5 @@ def _exists(name: str) -> bool:
 
 
 def test_the_drawing_is_of_this_code() -> None:
-    """docs/rooms.svg shows the layers and imports that there are; ``python -m tests.structure`` draws it anew."""
+    """docs/rooms.svg shows the layers and imports that there are; ``python -m tests.structure`` draws it."""
     assert DRAWING.read_text(encoding="utf-8") == drawn()

@@ -42,7 +42,7 @@ class LeadsBeforeReadBack(DecidesOnAcknowledgement):
 
 
 class CountsTicksItWrites(Server):
-    """Counts a tick when it is sent: an outage evicts everybody."""
+    """Counts a tick when it is sent: an outage removes all members."""
 
     def on(self, event: Input) -> Iterator[Effect]:
         for effect in super().on(event):

@@ -39,7 +39,7 @@ class Planted:
         scripts: workers set the learning rates.
         leased: the run ends when each of some samples was used twice.
         trims: there are snapshots of every other version, and what they make needless is deleted.
-        stopped: somebody asks for the run's end.
+        stopped: a command asks for the run's end.
         seeds: so many seeds find it.
     """
 

@@ -64,7 +64,7 @@ class StartsEarly(WorkerSession):
 
 
 class RecomputesASpentClock(WorkerSession):
-    """Announces a clock anew with other numbers when a new coordinator begins."""
+    """Announces a clock again with other numbers when a new coordinator begins."""
 
     def on(self, event: Input) -> list[Effect]:
         effects = super().on(event)

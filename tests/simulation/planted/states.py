@@ -1,6 +1,6 @@
-"""Bugs put on purpose into the state that checkpoints carry, of every process alike: nobody differs from the others.
+"""Bugs put into the state that checkpoints carry, of every process alike, so that none differs from the others.
 
-Only whoever compares what is folded from a checkpoint with what is folded from the beginning can find them.
+Only a comparison of what is folded from a checkpoint with what is folded from the beginning finds them.
 """
 
 from __future__ import annotations

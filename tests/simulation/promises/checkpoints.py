@@ -1,4 +1,4 @@
-"""The state that a checkpoint carries: whoever begins there knows what whoever has folded everything knows."""
+"""The state that a checkpoint carries: a process that begins there knows as much as one that has folded everything."""
 
 from driftline.errors import IntegrityError
 from driftline.ledger.restore import NotRestorable, restore
@@ -42,7 +42,7 @@ class CheckedStates:
             try:
                 state = restore(record, self._state.start)
             except NotRestorable as error:
-                raise Violation(f"a checkpoint counts, and nobody can begin there: {error}") from None
+                raise Violation(f"a checkpoint counts, and no process can begin there: {error}") from None
             for offset in range(state.next_offset, len(self._values)):
                 state.read(offset, self._values[offset])
             state.forget_before(record.version)

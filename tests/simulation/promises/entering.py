@@ -26,5 +26,5 @@ def enter(log: RunLog, promises: Promises, block: int) -> RunState:
 
     search = find_entry(look, log.begin(LEDGER), log.ends[LEDGER], block)
     right, found = promises.ledger.entry, None if search.entry is None else search.entry.record
-    require(found == right, f"somebody begins at {found and found.version}, official is {right and right.version}")
+    require(found == right, f"a process begins at {found and found.version}, official is {right and right.version}")
     return search.state()

@@ -32,7 +32,7 @@ class Liveness:
                 self._signs.setdefault((event.worker, event.incarnation), []).append(offset)
 
     def asked_to_stop(self, offset: int) -> None:
-        """Somebody asks for the end of this run."""
+        """A command asks for the end of this run."""
         self._stops.append(offset)
 
     def stops_between(self, first: int, read: int) -> bool:

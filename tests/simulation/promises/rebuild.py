@@ -1,6 +1,6 @@
 """Invariant 6: at every moment the last checkpoint, the ledger and the kept deltas rebuild the head.
 
-A server that nobody knows reads the log as it is, owns every partition, and must hold the reference's bits.
+A new server reads the log as it is, owns every partition, and must hold the reference's bits.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """What must hold of every record, when a process sends it and when it is in the log.
 
-Sent: nobody says anything that does not follow from records it has read back as valid. Landed: what servers say about
+Sent: no process sends what does not follow from records it has read back as valid. Landed: what servers say about
 deltas and states is true, and the ledger decides only what the log supports.
 """
 
@@ -47,7 +47,7 @@ from tests.simulation.run.log import Landed
 from tests.simulation.run.quadratic import Problem
 
 STOPPED = "stopped by operator: "
-"""How the reason of an end begins that somebody asked for."""
+"""How the reason of an end begins that a command asked for."""
 
 
 class Promises:
@@ -131,10 +131,8 @@ class Promises:
         spread = max(paces) - min(paces)
         require(spread <= bounds.staleness + 1, f"the fastest is {spread} ahead of the slowest: {sorted(paces)}")
         if after is not None:
-            require(
-                min(paces) >= head - bounds.staleness, f"version {head} closes although somebody is at {min(paces)}"
-            )
-            require(bounds.staleness > 0 or max(paces) == head, f"in lock-step somebody is at {max(paces)}, not {head}")
+            require(min(paces) >= head - bounds.staleness, f"version {head} closes although a group is at {min(paces)}")
+            require(bounds.staleness > 0 or max(paces) == head, f"in lock-step a group is at {max(paces)}, not {head}")
             late = max((use.staleness for use in after.uses), default=0)
             refused = bounds.on_stale == "reject" and bounds.tolerated is not None
             require(
@@ -269,7 +267,7 @@ class Promises:
             self._run_end(record, events)
 
     def _run_end(self, record: RunEnd, events: Cursor) -> None:
-        """The run ends at its last version or because somebody asked, and at a state that servers have reported."""
+        """The run ends at its last version or because a command asked, and at a state that servers have reported."""
         if not self.is_goal(record.version):
             asked = self.liveness.stops_between(events.first, events.offset)
             require(asked and record.reason.startswith(STOPPED), f"ends at version {record.version}: {record.reason}")
@@ -277,7 +275,7 @@ class Promises:
         waited = self.liveness.ticks_since_stop(record.term, events.offset)
         patient = waited >= STOP_PATIENCE * self.problem.config.gone_after_ticks
         require(
-            reported or patient, f"ends at version {record.version}, which nobody has reported, after {waited} ticks"
+            reported or patient, f"ends at version {record.version}, which no server has reported, after {waited} ticks"
         )
 
     def is_goal(self, version: int) -> bool:
@@ -286,7 +284,7 @@ class Promises:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the run has ended because somebody asked."""
+        """Whether the run has ended because a command asked."""
         return self.ledger.end is not None and self.ledger.end.reason.startswith(STOPPED)
 
     @property
@@ -298,7 +296,7 @@ class Promises:
         """Only a real incarnation joins; a member goes when it is silent, says so, or a later start replaces it."""
         patience, births = self.problem.config.gone_after_ticks, self.births
         joins = {join.worker: births.get(join.incarnation, 0) for join in record.joins}
-        require(0 not in joins.values(), f"somebody who never was joins: {joins}")
+        require(0 not in joins.values(), f"a worker that never was joins: {joins}")
         for removal in record.removals:
             member = self.ledger.members.get(removal.group)
             if member is None:

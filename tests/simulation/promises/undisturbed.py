@@ -34,7 +34,7 @@ def expected_digest(one: Problem, workers: Iterable[str], versions: int) -> byte
 
 
 class DealtData:
-    """What each worker reads in lock-step, if nobody comes or goes."""
+    """What each worker reads in lock-step, if no worker comes or goes."""
 
     def __init__(self, config: RunConfig, names: Sequence[str]) -> None:
         self._config, self._leases = config, Leases(config)

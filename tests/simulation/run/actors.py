@@ -19,7 +19,7 @@ from tests.simulation.run.scenario import Fault
 
 
 class Operator(StopRequester):
-    """Somebody who asks for the end of the run."""
+    """A command that asks for the end of the run."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "seen enough")

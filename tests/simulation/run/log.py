@@ -30,7 +30,7 @@ class RunLog:
     Args:
         run: its name.
         partitions: of the sharded streams.
-        watch: told of every record, before anybody can read it.
+        watch: receives every record, before a reader can.
     """
 
     def __init__(self, run: str, partitions: int, watch: Callable[[Landed], None]) -> None:
@@ -57,7 +57,7 @@ class RunLog:
         return offset
 
     def read(self, place: Place, offset: int) -> Received | None:
-        """Return the first record at or behind ``offset``, the same object to whoever reads it."""
+        """Return the first record at or behind ``offset``, the same object for every reader."""
         if offset == self.ends[place]:
             return None
         record = self._log.read(self._names[place[0]], place[1], offset)

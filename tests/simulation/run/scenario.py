@@ -18,12 +18,12 @@ class Fault(StrEnum):
 
     DUPLICATE = "a recent record is sent once more"
     STALL = "a reader gets nothing of one partition for a while"
-    OUTAGE = "nobody reads or writes anything for a while"
+    OUTAGE = "no process reads or writes anything for a while"
     PAUSE = "a process stands still and goes on later with what it knew"
     CLOCK_JUMP = "a process's clock jumps ahead"
     CRASH_SERVER = "a server dies; another incarnation starts later"
     CRASH_WORKER = "a worker dies; another incarnation may start later"
-    LEAVE = "a worker says goodbye"
+    LEAVE = "a worker leaves"
     JOIN = "one more worker starts"
     MOVE = "a partition gets another owner"
     ZOMBIE = "a partition gets another owner; the old one learns of it much later"
@@ -33,7 +33,7 @@ class Fault(StrEnum):
     RUBBISH = "bytes that are no record, or belong elsewhere"
     FOREIGN_RUN = "records of another run under the same name"
     VOID_RECORD = "a ledger record of an old term or with a wrong parent"
-    LOST_CLAIM = "a candidate's TermStart that nobody stands behind"
+    LOST_CLAIM = "a TermStart of a candidate that is gone"
     NAN_DELTA = "a worker sends a delta with NaN"
     CONFLICTING_DELTA = "a second, other delta of one (group, clock, shard)"
     SKIP = "a worker spends a clock without a delta"
@@ -47,7 +47,7 @@ LOSSY_SHARE = 0.6
 """Of the seeds; the others must arrive at the bits of the undisturbed run unless a worker is evicted."""
 
 STOPPED_SHARE = 0.1
-"""Of the seeds: those in which somebody asks for the run's end."""
+"""Of the seeds: those in which a command asks for the run's end."""
 
 STOPPED_AT = 500, 1000
 """The event after which it is asked for."""
@@ -75,7 +75,7 @@ class Scenario:
         disturbed_events: events before the faults end; fewer if the run is over sooner.
         buffers: whether the model has buffers.
         calm_until: version before which nothing goes wrong, so that faults meet a run that has something to lose.
-        stop_at: number of the event after which somebody asks for the run's end, if anybody does.
+        stop_at: number of the event after which a command asks for the run's end, if one does.
         renews: whether some die once more when the faults are over, and others begin at the last checkpoint.
         faults: kinds that may happen; at least `MIN_KINDS` of them do.
         fault_share: faults for each event.

@@ -64,7 +64,7 @@ def foreign(world: World) -> bool:
     recent = _recent(world, lambda one: one.stream is not Stream.LEDGER and not one.forged)
     record = None if recent is None else world.promises.decoded(recent.value)
     other = world.rng.randbytes(16)
-    if world.rng.random() < ANY_AGE:  # whatever is there: somebody of another run wants to join this one
+    if world.rng.random() < ANY_AGE:  # whatever is there: a worker of another run wants to join this one
         ready = Ready(run=other, worker=world.rng.choice(world.scenario.names), incarnation=other, version=0)
         send(world, Stream.EVENTS, 0, encode(ready))
         return True
@@ -141,7 +141,7 @@ def _lying(official: Checkpoint, world: World) -> Checkpoint:
 
 
 def claim(world: World) -> bool:
-    """Append a TermStart of a candidate that is gone: it ends the leadership, and nobody stands behind it."""
+    """Append a TermStart of a candidate that is gone: it ends the leadership, and no process leads the term."""
     rng = world.rng
     record = TermStart(
         term=world.promises.ledger.now.term + rng.randint(1, 3),

@@ -1,4 +1,4 @@
-"""After the faults: everybody is awake, everything lands, and the run must reach its end within a bounded time."""
+"""After the faults: all processes are awake, everything lands, and the run must reach its end within a bounded time."""
 
 import random
 
@@ -57,7 +57,7 @@ def renew(world: World, rng: random.Random) -> None:
 
 
 def settle(world: World) -> None:
-    """Go on without faults until everybody has read the run's end.
+    """Go on without faults until every process has read the run's end.
 
     Raises:
         Violation: it does not end in time.

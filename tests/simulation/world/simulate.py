@@ -117,7 +117,7 @@ def _report(world: World) -> Report:
     require(stopped or at_goal, f"the run ends at version {version}, not {plan.config.steps}, with {ledger.samples}")
     whole = len(world.promises.published.get(version, ())) == world.problem.layout.shard_count
     gave_up = world.promises.ended_unpublished
-    require(whole or gave_up, f"nobody who comes now can load version {version}: its parameters are not whole")
+    require(whole or gave_up, f"no process that comes now can load version {version}: its parameters are not whole")
     _require_just_rejections(world)
     require_rebuilds(world.log, world.promises)
     digest = model.states[version].digests.model

@@ -54,10 +54,10 @@ ENTERS = 0.7
 """Probability that a process begins to read the ledger at the last checkpoint, if there is one."""
 
 REJOINS = 0.8
-"""Probability that somebody starts a removed worker again before the faults are over."""
+"""Probability that a removed worker is started again before the faults are over."""
 
 OPERATOR = "operator"
-"""Name of whoever asks for the run's end."""
+"""Name of the user that asks for the run's end."""
 
 SHOWN = 40
 """Events that a failure shows."""
@@ -138,13 +138,13 @@ class World:
                 self.start(kind, name)
 
     def ask_to_stop(self) -> None:
-        """Let somebody ask for the end of a run that has begun and has not ended."""
+        """Let a command ask for the end of a run that has begun and has not ended."""
         ledger = self.promises.ledger
         if ledger.start is not None and ledger.end is None and all(actor.kind != "operator" for actor in self.actors):
             self.start("operator", OPERATOR)
 
     def leave(self, actor: Actor, session: WorkerSession) -> None:
-        """Let a worker say goodbye and end."""
+        """Let a worker leave and end."""
         self.note("leave", actor.label, "")
         self._carry(actor, session.leave("asked to"))
         actor.done = True

@@ -1,4 +1,4 @@
-"""Figures are written down as soon as they are measured, whatever becomes of the others."""
+"""Results are written down as soon as they are measured, whatever becomes of the others."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ def _broken(_needs: Needs) -> dict[str, float]:
 
 @pytest.fixture(autouse=True)
 def latest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where figures are written; three parts, of which the second does not work."""
+    """Where results are written; three parts, of which the second does not work."""
     parts = {
         "first": Part("{kills} of the first", lambda needs: {"first_s": float(needs.arguments.kills)}),
         "broken": Part("broken", _broken),

@@ -38,7 +38,7 @@ WORKER = ["-v", "worker", "digits", "--run", "r"]
 def test_a_signal_during_the_first_imports_ends_a_command_in_order(
     words: list[str], number: int, code: int, module: str, tmp_path: Path
 ) -> None:
-    """With the exit code of the contract, one line and no traceback, as if it had come later."""
+    """With the exit code of the contract, one line and no traceback, like a later one."""
     program = EARLY.format(module=module, number=int(number), words=words)
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -21,7 +21,7 @@ NOWHERE = "127.0.0.1:9"
 
 
 def run(*words: str, env: dict[str, str] | None = None) -> Result:
-    """Call the command line in this process, without the surroundings of whoever runs the tests."""
+    """Call the command line in this process, without the environment of the test's user."""
     surroundings: dict[str, str | None] = {name: None for name in os.environ if name.startswith("DRIFTLINE_")}
     return CliRunner().invoke(main, words, env={**surroundings, **(env or {})})
 
@@ -84,7 +84,7 @@ def test_train_refuses_a_wrong_value_with_the_valid_range(option: str, value: st
 
 
 def test_nodes_are_for_the_broker_of_this_machine_only() -> None:
-    """Nobody shall believe that a Kafka elsewhere got them."""
+    """Or a user would believe that a Kafka elsewhere got them."""
     done = run("train", "digits", "--broker-nodes", "3", "--bootstrap-servers", NOWHERE)
     assert done.exit_code == 2
     assert "--broker-nodes: is for the broker of --home; remove it or --bootstrap-servers" in done.stderr
@@ -129,7 +129,7 @@ def test_a_role_without_a_broker_says_how_to_start_one(role: str, home: str) -> 
 def test_a_role_in_another_directory_than_the_broker_reads_which_one_it_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The default home is relative: whoever reads its name alone starts a second Kafka, which is empty."""
+    """The default home is relative: its name alone would start a second, empty Kafka elsewhere."""
     monkeypatch.chdir(tmp_path)
     done = run("server", "r")
     assert f"{tmp_path / '.driftline'} has no broker yet" in done.stderr
@@ -149,7 +149,7 @@ def test_reading_a_home_without_a_broker_starts_none(words: list[str], home: str
 def test_a_command_that_starts_kafka_for_itself_says_how_to_keep_it(
     pid: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever looks at a run again and again waits for Kafka each time otherwise."""
+    """Otherwise each look at a run waits for Kafka."""
     state = "stopped" if pid is None else "ready"
     status = BrokerStatus(state, NOWHERE, pid, keep=False, aot=False, home=Path("h"), log=Path("log"))
     idle = SimpleNamespace(status=lambda: status, start=lambda: None, release=lambda: None, bootstrap_servers=NOWHERE)
@@ -193,7 +193,7 @@ def test_a_secret_is_never_repeated(home: str) -> None:
 
 @pytest.mark.parametrize("command", ["train", "server", "worker", "status", "runs"])
 def test_help_shows_the_environment_variables(command: str) -> None:
-    """Whoever finds the option finds the variable."""
+    """A reader who finds the option finds the variable."""
     done = run(command, "--help")
     assert {"DRIFTLINE_BOOTSTRAP_SERVERS", "DRIFTLINE_HOME"} <= set(
         done.output.replace("]", " ").replace(";", " ").split()
@@ -221,7 +221,7 @@ def test_a_name_that_could_be_a_path_or_cannot_be_shown_is_refused(name: str) ->
     assert 'an example is "worker-1"' in str(refused.value)
 
 
-def test_a_name_that_nobody_chose_is_legal_and_says_where_it_runs() -> None:
+def test_a_default_name_is_legal_and_says_where_it_runs() -> None:
     """Unique by the process id."""
     assert check_member_name(own_name("server"), "server").endswith(f"-{os.getpid()}")
 

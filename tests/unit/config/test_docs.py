@@ -38,13 +38,13 @@ OPTIONS = [
 
 
 def test_the_tables_of_settings_are_made_from_the_declarations() -> None:
-    """To write them anew: make settings."""
+    """To write them: make settings."""
     assert tables() in CONFIGURATION
     assert all(f"| `{key.path}` |" in CONFIGURATION for key in KEYS)
 
 
 def test_the_reference_file_is_what_the_command_prints() -> None:
-    """To write it anew: make settings."""
+    """To write it: make settings."""
     printed = CliRunner().invoke(main, ["config", "--reference"]).stdout
     assert (DOCS / "driftline.reference.toml").read_text() == printed
 

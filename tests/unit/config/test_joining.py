@@ -38,11 +38,11 @@ THEIRS = RunConfig(
 
 
 def said(**words: object) -> RunSettings:
-    """Settings as somebody said them, and nothing from surroundings."""
+    """Settings as they were chosen, and nothing from the environment."""
     return load_run_settings("r", words, environment={})
 
 
-def test_what_nobody_said_is_the_runs() -> None:
+def test_settings_that_were_not_chosen_are_those_of_the_run() -> None:
     """All of it: two workers with the same words then offer the same run."""
     settings = adopted_settings(said(), THEIRS)
     frozen = freeze(settings, outer_rule(settings), samples=0, batch_size=0)
@@ -51,13 +51,13 @@ def test_what_nobody_said_is_the_runs() -> None:
     assert (settings.outer_lr, settings.outer_momentum) == (0.3, 0.5)
 
 
-def test_what_was_said_and_is_the_runs_is_fine() -> None:
+def test_a_chosen_setting_that_the_run_has_too_is_accepted() -> None:
     """Although it contradicts the defaults of what was not said."""
     same = said(mode="ssp", staleness=4, seed=9, warmup=3, final_rate=0.25, local_steps=3, max_age=2.5)
     assert adopted_settings(same, THEIRS) == adopted_settings(said(), THEIRS)
 
 
-def test_what_was_said_otherwise_is_refused_all_at_once() -> None:
+def test_chosen_settings_that_the_run_has_otherwise_are_refused_all_at_once() -> None:
     """As a difference; what was not said is not in it."""
     with pytest.raises(RunRefused) as refused:
         adopted_settings(said(mode="async", seed=1, decay="cosine", local_steps=2), THEIRS)
@@ -73,7 +73,7 @@ def test_what_was_said_otherwise_is_refused_all_at_once() -> None:
 
 
 def test_a_bound_without_its_mode_is_compared_alone() -> None:
-    """With that of the run: whoever says only how stale work may be says nothing about another mode."""
+    """With that of the run: a bound on staleness alone chooses no other mode."""
     assert adopted_settings(said(staleness=4), THEIRS) == adopted_settings(said(), THEIRS)
     with pytest.raises(RunRefused, match=r"consistency\.staleness: 2 here, 4 in the run") as refused:
         adopted_settings(said(staleness=2), THEIRS)
@@ -92,7 +92,7 @@ def test_a_bound_without_its_mode_is_compared_alone() -> None:
     ],
 )
 def test_a_new_run_has_the_mode_that_its_bounds_can_be_in(words: dict[str, int], mode: str) -> None:
-    """Where nobody says one."""
+    """Where none is chosen."""
     assert said(**words).consistency.mode == mode
 
 
@@ -112,7 +112,7 @@ def test_bounds_that_contradict_each_other_or_a_mode_are_refused(words: dict[str
 
 
 def test_epochs_are_compared_once_the_data_is_known() -> None:
-    """Nobody can say how many versions they make before that."""
+    """How many versions they make before that is not known."""
     settings = adopted_settings(said(epochs=2), THEIRS)
     assert (settings.steps, settings.epochs) == (None, 2)
 
@@ -127,7 +127,7 @@ def test_the_settings_of_a_run_are_read_from_its_ledger() -> None:
     assert read_config(broker, CONFIG.name) == CONFIG
 
 
-def test_who_was_removed_never_begins_a_deleted_run_anew() -> None:
+def test_a_removed_worker_never_begins_a_deleted_run_again() -> None:
     """Whether nothing is there, or another run has begun under the name."""
     broker = MemoryBroker()
     topics = run_topics(CONFIG.name, CONFIG.partitions)

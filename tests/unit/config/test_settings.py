@@ -27,7 +27,7 @@ NOWHERE = "127.0.0.1:9"
 
 
 def run(*words: str, env: dict[str, str] | None = None) -> Result:
-    """Call the command line in this process, without the surroundings of whoever runs the tests."""
+    """Call the command line in this process, without the environment of the test's user."""
     surroundings: dict[str, str | None] = {name: None for name in os.environ if name.startswith("DRIFTLINE_")}
     return CliRunner().invoke(main, words, env={**surroundings, **(env or {})})
 
@@ -272,7 +272,7 @@ def test_python_reads_the_same_settings(tmp_path: Path) -> None:
     assert len(refused.value.problems) == 3
 
 
-def test_settings_that_nobody_said_are_the_same_everywhere() -> None:
+def test_defaults_are_the_same_everywhere() -> None:
     """The defaults of the table are those of the command line and of Python."""
     assert load_run_settings("r", {}, environment={}) == Settings({}, {}).run("r")
     assert {one.parameter for one in RUN} >= {"mode", "staleness", "workers", "steps"}
@@ -288,7 +288,7 @@ def test_a_script_gives_sizes_that_no_option_has() -> None:
 # -- looking at them -------------------------------------------------------------------------------------------------
 
 
-def test_the_settings_are_shown_with_who_said_them_and_without_secrets(tmp_path: Path) -> None:
+def test_the_settings_are_shown_with_their_sources_and_without_secrets(tmp_path: Path) -> None:
     """For people and for programs."""
     file = tmp_path / "run.toml"
     file.write_text('[run]\nmode = "ssp"\n[kafka.properties]\n"sasl.password" = "hunter2"\n')
@@ -365,7 +365,7 @@ def test_a_problem_of_one_setting_does_not_carry_the_place_of_another() -> None:
 
 
 def test_settings_that_a_run_without_a_task_would_not_keep_are_refused() -> None:
-    """Nobody shall believe that they are frozen."""
+    """Or a user would believe that they are frozen."""
     done = run("runs", "create", "r", "--mode", "ssp", "--bootstrap-servers", NOWHERE)
     assert done.exit_code == 2
     assert "--mode: a run keeps it only if it is made from a task; add --task" in done.stderr

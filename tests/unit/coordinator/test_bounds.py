@@ -49,7 +49,7 @@ def _started() -> RunState:
 
 
 @pytest.mark.parametrize("last", range(8))
-def test_a_refusal_behind_a_pending_clock_closes_the_version_whatever_is_heard_last(last: int) -> None:
+def test_a_refusal_behind_a_pending_clock_closes_the_version_in_any_order_of_events(last: int) -> None:
     state = _started()
     said = _said(state)
     before, final = [*said[:last], *said[last + 1 :]], said[last]

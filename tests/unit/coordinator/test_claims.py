@@ -8,7 +8,7 @@ from tests.support.small_ledger import LAYOUT
 
 RUN, OLD, NEW = bytes(16), b"o" * 16, b"n" * 16
 PATIENCE = 12
-"""Ticks of silence after which somebody counts as gone."""
+"""Ticks of silence after which a member counts as gone."""
 
 
 def _evidence() -> Evidence:
@@ -59,7 +59,7 @@ def test_the_member_itself_is_not_its_own_successor() -> None:
     assert evidence.successor(("w", OLD), REPEATS, PATIENCE) is None
 
 
-def test_a_claim_counts_anew_after_silence_and_in_another_term() -> None:
+def test_a_claim_counts_from_zero_after_silence_and_in_another_term() -> None:
     evidence = _evidence()
     for tick in (0, 1, 100):
         evidence.add(_ready(NEW), ticks_read=tick)
@@ -69,7 +69,7 @@ def test_a_claim_counts_anew_after_silence_and_in_another_term() -> None:
     assert evidence.successor(("w", OLD), 0, PATIENCE) is None
 
 
-def test_a_claim_whose_process_has_died_meanwhile_takes_nobodys_place() -> None:
+def test_a_claim_whose_process_has_died_meanwhile_takes_no_place() -> None:
     evidence = _evidence()
     for tick in range(REPEATS):
         evidence.add(_ready(NEW), ticks_read=tick)
@@ -78,7 +78,7 @@ def test_a_claim_whose_process_has_died_meanwhile_takes_nobodys_place() -> None:
     assert evidence.successor(("w", OLD), last + PATIENCE, PATIENCE) is None
 
 
-def test_a_claim_that_took_its_leave_takes_nobodys_place() -> None:
+def test_a_claim_that_has_left_takes_no_place() -> None:
     evidence = _evidence()
     for tick in range(REPEATS):
         evidence.add(_ready(NEW), ticks_read=tick)

@@ -1,4 +1,4 @@
-"""A machine's clock is set forward or back by an hour: nobody is removed for it, and nothing is decided otherwise."""
+"""A machine's clock is set forward or back by an hour: no member is removed, and no decision changes."""
 
 import ast
 import os
@@ -58,7 +58,7 @@ def test_no_decision_looks_at_the_time_of_day() -> None:
 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S], ids=["forward", "back"])
-def test_a_clock_that_is_set_again_and_again_removes_nobody(monkeypatch: pytest.MonkeyPatch, step_s: float) -> None:
+def test_a_clock_that_is_set_again_and_again_removes_no_member(monkeypatch: pytest.MonkeyPatch, step_s: float) -> None:
     plain = run_in_process(MemoryBroker(), offer("run", 2, 10), ["ada", "bob"], compute)
     right, steps = time.time, count()
     monkeypatch.setattr(time, "time", lambda: right() + step_s * next(steps))

@@ -84,7 +84,7 @@ def test_nothing_is_given_up_while_an_owner_is_behind_the_end(positions: tuple[i
 
 
 def test_what_was_read_long_ago_counts_for_one_tick_only() -> None:
-    """Deltas may have come since, and be waiting to be read: the ends are looked up anew."""
+    """Deltas may have come since, and be waiting to be read: the ends are looked up again."""
     waiting = Waiting()
     waiting.owners_report(5, 5, 5, 5)
     waiting.tick((5, 5, 5, 5))
@@ -94,7 +94,7 @@ def test_what_was_read_long_ago_counts_for_one_tick_only() -> None:
     assert not waiting.reason
 
 
-def test_an_end_that_nobody_could_look_up_counts_for_nothing() -> None:
+def test_an_end_that_could_not_be_looked_up_counts_for_nothing() -> None:
     waiting = Waiting()
     for _ in range(3 * PATIENCE):
         waiting.owners_report(5, 5, 5, 5)
@@ -145,15 +145,15 @@ def started(evidence: Evidence) -> None:
     evidence.forget_settled()
 
 
-def test_what_was_heard_before_the_start_was_heard_when_it_was() -> None:
+def test_events_from_before_the_start_keep_their_tick() -> None:
     """Not at tick 0: a member would be gone, and a run that is to be stopped over, before their time."""
     evidence = early()
     started(evidence)
     assert (evidence.last_seen["worker-3", b"3" * 16], evidence.stop_tick) == (5, 7)
 
 
-def test_silence_counts_from_a_new_term_on_also_for_what_was_heard_before_the_start() -> None:
-    """Its ticks begin anew, so those of the term before would lie ahead of them."""
+def test_silence_counts_from_a_new_term_on_also_for_events_from_before_the_start() -> None:
+    """Its ticks begin at zero, so those of the term before would lie ahead of them."""
     evidence = early()
     evidence.forget_lives()
     started(evidence)

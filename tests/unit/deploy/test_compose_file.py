@@ -78,7 +78,7 @@ def real_variables() -> Iterator[str]:
 
 @pytest.mark.parametrize("service", OUR_SERVICES)
 def test_every_setting_in_it_is_real(service: str) -> None:
-    """A variable that nobody reads would be a promise that nobody keeps."""
+    """A variable that is not read would be a promise that is not kept."""
     assert set(SERVICES[service]["environment"]) <= set(real_variables())
 
 
@@ -110,8 +110,8 @@ def test_all_containers_see_the_same_settings(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", MEMBERS)
-def test_a_role_has_the_time_to_stop_and_is_told_to(service: str) -> None:
-    """SIGTERM reaches the process behind an init process, and nobody is killed before it has given up itself."""
+def test_a_role_gets_a_signal_and_the_time_to_stop(service: str) -> None:
+    """SIGTERM reaches the process behind an init process, and no process is killed before it has given up itself."""
     grace_s = re.fullmatch(r"(\d+)s", SERVICES[service]["stop_grace_period"])
     assert grace_s is not None
     assert int(grace_s[1]) > STOP_WITHIN_S
@@ -211,7 +211,7 @@ def test_the_host_listener_follows_the_port() -> None:
 
 
 LEFT_TO_KAFKA = {
-    "broker.session.timeout.ms": "how soon a killed node may come back: nobody kills this one",
+    "broker.session.timeout.ms": "how soon a killed node may come back: this one is not killed",
     "broker.heartbeat.interval.ms": "ditto",
     "log.cleaner.dedupe.buffer.size": "saves memory on a laptop",
     "num.network.threads": "ditto",
@@ -242,7 +242,7 @@ def test_kafka_gets_every_property_that_it_needs() -> None:
 
 
 def test_roles_wait_until_the_run_is_made_and_that_until_kafka_answers() -> None:
-    """The topics are there and the settings are right before anybody joins; healthy means that Kafka answers."""
+    """The topics are there and the settings are right before a member joins; healthy means that Kafka answers."""
     for service in MEMBERS:
         assert SERVICES[service]["depends_on"] == {"create-run": {"condition": "service_completed_successfully"}}
     assert SERVICES["create-run"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}

@@ -101,7 +101,7 @@ def end(member: subprocess.Popen[str], number: signal.Signals) -> int:
 
 
 def test_each_container_takes_the_lowest_name_that_is_free(surroundings: dict[str, str]) -> None:
-    """Names are unique while they are used, and come back when a container is made anew, even after a kill."""
+    """Names are unique while they are used, and come back when a container is made again, even after a kill."""
     first, said = started(surroundings, "worker", "digits")
     assert said == "worker --name worker-1 digits"
     second, said = started(surroundings, "worker")

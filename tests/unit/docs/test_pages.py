@@ -102,7 +102,7 @@ def test_a_documented_make_target_is_real(command: Shown) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_in_the_readme(name: str) -> None:
-    """A command that nobody can find might as well not exist."""
+    """A command that is not listed cannot be found."""
     assert f"`driftline {name}" in (ROOT / "README.md").read_text()
 
 

@@ -71,7 +71,7 @@ def test_the_docstrings_of_public_names_are_in_plain_english(site: Path) -> None
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_drawing_is_what_its_program_makes(name: str) -> None:
-    """`python -m tests.site.drawings` writes them anew."""
+    """`python -m tests.site.drawings` writes them."""
     assert (DOCS / name).read_text() == DRAWINGS[name]()
 
 

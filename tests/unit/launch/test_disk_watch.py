@@ -34,7 +34,7 @@ def test_a_disk_that_is_too_small_for_the_run_is_reported_once_and_at_once(
 
 
 def test_a_disk_that_fills_up_is_reported_at_each_half(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever fills it."""
+    """By any program."""
     disk, watch, seen = Disk(monkeypatch), DiskWatch(tmp_path), Progress(run="r", phase="")
     said = []
     for second, share in enumerate((10, 1, 0.9, 0.8, 0.4, 0.39, 0.1)):

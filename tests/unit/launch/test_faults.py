@@ -64,7 +64,7 @@ def test_all_problems_of_a_script_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["", " , ,"])
 def test_a_script_without_a_fault_is_refused(text: str) -> None:
-    """Nobody types that on purpose."""
+    """It is a typing error."""
     with pytest.raises(ConfigError, match="no fault in it"):
         parse_script(text)
 

@@ -69,7 +69,7 @@ def test_starting_all_nodes_again_keeps_whether_they_are_in_use(three: Three, no
 
 
 def test_a_node_that_runs_again_is_not_ended_by_its_own_undoing(three: Three, nodes: Nodes) -> None:
-    """Somebody else has started it meanwhile, as the whole broker's start does."""
+    """Another command has started it meanwhile, as the whole broker's start does."""
     assert nodes.signal("broker-2", signal.SIGKILL)
     three.revive(2)
     again = three.running(2)

@@ -90,7 +90,7 @@ def _lies(state: FrozenState, values: list[bytes]) -> dict[str, FrozenState]:
     "why", ["stands at", "its run at", "no Version", "no RunStart", "of term", "head", "cannot be", "does not count"]
 )
 def test_a_checkpoint_that_is_no_entry_is_passed_over_and_counted(run: StillRun, why: str) -> None:
-    """It is put behind the last one, whose place is taken then; here it is void for whoever reads the ledger."""
+    """It is put behind the last one, whose place is taken then; here it is void for every reader of the ledger."""
     values = ledger(run)
     offset, checkpoint = last(values)
     lie = _lies(checkpoint.state[0], values)[why]
@@ -160,8 +160,8 @@ def test_where_nothing_can_be_looked_up_it_is_the_beginning(
     run: StillRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away() -> None:
-        raise BrokerUnreachable("nobody answers")
+        raise BrokerUnreachable("no node answers")
 
     monkeypatch.setattr(run.broker, "reader", away)
     assert enter_ledger(run.broker, "small").entry is None
-    assert "is read from its beginning: nobody answers" in caplog.text
+    assert "is read from its beginning: no node answers" in caplog.text

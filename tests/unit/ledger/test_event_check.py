@@ -64,7 +64,7 @@ def test_what_members_of_a_run_say_is_believed() -> None:
     ],
 )
 def test_what_cannot_be_is_not(event: Event, problem: str) -> None:
-    """Shards and partitions beyond the layout, versions beyond the ledger, names that nobody can have."""
+    """Shards and partitions beyond the layout, versions beyond the ledger, impossible names."""
     assert problem in event_problem(event, STATE_AT_700)
 
 

@@ -88,8 +88,8 @@ def test_proof_names_topic_partition_and_both_offsets_and_the_way_out() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 3])
-def test_a_server_that_rebuilds_from_deltas_that_were_made_anew_or_cut_short_stops(kept: int) -> None:
-    """Nothing else would ever happen: the versions of the ledger wait for deltas that nobody will send again."""
+def test_a_server_that_rebuilds_from_deltas_that_were_made_again_or_cut_short_stops(kept: int) -> None:
+    """Nothing else would ever happen: the versions of the ledger wait for deltas that no worker will send again."""
     broker = MemoryBroker()
     run_in_process(broker, offer(RUN, 2, 12), ["ada", "bob"], compute)
     topic = topic_name(RUN, Stream.DELTAS)

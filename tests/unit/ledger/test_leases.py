@@ -53,7 +53,7 @@ def lease(one: Leases) -> tuple[Grant, ...]:
 
 
 def test_everybody_gets_two_blocks_in_the_order_of_names() -> None:
-    """And nobody more, until less than one is left."""
+    """And none is leased more, until less than one is left."""
     one = Leases(config())
     for group in (C, A, B):
         one.enter(group, NAMES[group])
@@ -76,7 +76,7 @@ def test_clocks_of_several_batches_get_as_many_as_may_be_under_way() -> None:
 
 
 def test_timed_clocks_get_twice_what_the_last_one_has_read() -> None:
-    """For each of those that may be under way: nobody knows how much the next one reads."""
+    """For each of those that may be under way: how much the next one reads is not known."""
     one = Leases(config(LocalWork(clock_s=1.0), block=20))
     one.enter(A, "ada")
     assert lease(one) == (Grant(group=A, samples=places(0, 40)),)
@@ -103,7 +103,7 @@ def test_what_a_removed_worker_holds_is_leased_again_oldest_epoch_first() -> Non
 
 
 def test_too_few_for_all_are_dealt_batch_by_batch() -> None:
-    """So that everybody ends with the others."""
+    """So that all workers end together."""
     one = leases(A, B, C, samples=22, epochs=1)
     assert [(grant.group, count([grant.samples])) for grant in lease(one)] == [(A, 8), (B, 8), (C, 6)]
 
@@ -119,7 +119,7 @@ def test_an_epoch_is_over_when_everything_is_consumed_or_discarded() -> None:
     assert one.due() == ()
 
 
-def test_whoever_is_far_ahead_of_the_slowest_waits() -> None:
+def test_a_worker_far_ahead_of_the_slowest_waits() -> None:
     one = leases(A, B, samples=1, block=4)
     lease(one)
     while held := one.held(B):

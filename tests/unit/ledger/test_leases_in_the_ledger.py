@@ -141,14 +141,14 @@ def test_a_clock_that_claims_what_another_one_has_read_waits_for_it_and_is_then_
     assert (decided.clock, decided.burned) == (3, ())
 
 
-def test_samples_in_no_order_are_not_even_heard(ledger: Ledger) -> None:
+def test_samples_in_no_order_are_refused_before_they_count(ledger: Ledger) -> None:
     state = fold(ledger)
     evidence = Evidence(state)
     evidence.add(skip(state, 2, places(4, 5), places(2, 3)), 0)
     assert evidence.counters["events_refused"] == 1
 
 
-def test_people_are_told_what_is_leased_used_and_discarded(ledger: Ledger) -> None:
+def test_status_shows_what_is_leased_used_and_discarded(ledger: Ledger) -> None:
     ledger.add(Rejection, group=G1, clock=2, reason="not finite", burned=(places(2, 3),))
     annotated = AnnotatedLedger()
     for offset, value in enumerate(ledger.values):

@@ -1,4 +1,4 @@
-"""Topics that were deleted, made anew or cut short: everybody stops and says so; nobody begins again at version 0."""
+"""Topics that were deleted, made again or cut short: processes stop with the reason; none begins at version 0."""
 
 import threading
 import time
@@ -58,7 +58,7 @@ def make_anew(
 
 
 def read_all(broker: MemoryBroker, topic: str, partition: int) -> list[Record]:
-    """Return what stands in a partition that nobody has trimmed."""
+    """Return what stands in a partition that was not trimmed."""
     found = [broker.log.read(topic, partition, one) for one in range(broker.log.bounds(topic, partition).end)]
     return [record for record in found if record is not None]
 
@@ -66,7 +66,7 @@ def read_all(broker: MemoryBroker, topic: str, partition: int) -> list[Record]:
 # -- the ledger ------------------------------------------------------------------------------------------------------
 
 
-def test_a_ledger_that_was_made_anew_begins_no_second_run_over_what_is_left_of_the_first() -> None:
+def test_a_ledger_that_was_made_again_begins_no_second_run_over_what_is_left_of_the_first() -> None:
     """It would start at version 0, silently, under the name of the run that was lost."""
     broker = stopped()
     make_anew(broker, Stream.LEDGER)
@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_and_one_that_was_only_proposed_are_let_pass() -> Non
     check_ledger_kept(broker, RUN)
 
 
-def test_server_and_worker_stop_when_the_ledger_is_made_anew_under_them() -> None:
+def test_server_and_worker_stop_when_the_ledger_is_made_again_under_them() -> None:
     broker, ends = MemoryBroker(), Ends()
     broker.admin().create(run_topics(RUN, PARTITIONS))
     ends.play(broker, broker, sgd_offer(RUN, 1, steps=0))
@@ -148,7 +148,7 @@ def test_a_server_that_waits_for_a_run_of_which_a_topic_is_gone_says_which() -> 
 # -- snapshots -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "made anew"])
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "made again"])
 def test_a_server_that_cannot_find_the_first_version_says_so(gone: bool) -> None:  # noqa: FBT001 - a parameter
     broker = stopped()
     if gone:
@@ -180,7 +180,7 @@ def test_a_server_that_cannot_find_the_last_checkpoint_says_where_it_should_be()
 def test_records_that_expired_before_they_were_read_cost_no_run_its_way(
     stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever slept for longer than they are kept says what it missed, and goes on: it is said again, or replaced."""
+    """A process that slept longer than they are kept logs what it missed and goes on: it is sent again, or replaced."""
     plain = run_in_process(MemoryBroker(), run_of(12, workers=1), ["ada"], compute)
     broker, expired = MemoryBroker(), list[int]()
     outcome = run_in_process(broker, run_of(12, workers=1), ["ada"], partial(expire, broker, stream, expired))
@@ -193,7 +193,7 @@ def test_records_that_expired_before_they_were_read_cost_no_run_its_way(
 def expire(
     broker: MemoryBroker, stream: Stream, expired: list[int], worker: str, model: Model, cursor: int
 ) -> Gradient:
-    """Have everything expire that stands in a stream, with something that nobody could have read."""
+    """Have everything expire that stands in a stream, with something that no process could have read."""
     if model.version == 5 and not expired:
         topic = topic_name(RUN, stream)
         broker.go_away()

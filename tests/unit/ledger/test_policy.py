@@ -89,7 +89,7 @@ def test_by_count_a_version_closes_when_enough_contributions_wait_or_no_group_ca
         # unsettled: fewer than k = 3 clocks under way
         (SSP, 7, [5, 5], 7, 2, True),
         (SSP, 7, [5, 5], 7, 3, False),
-        # drop_slowest: one group, the slowest, holds nobody back
+        # drop_slowest: one group, the slowest, holds no other back
         (DROP_1, 5, [5, 5, 0], 5, 0, True),
         (DROP_1, 5, [5, 4, 4], 5, 0, False),
         (SSP_DROP_1, 7, [7, 5, 0], 7, 0, True),
@@ -166,7 +166,7 @@ def test_a_contribution_is_refused_beyond_the_tolerated_staleness(
         (5, [4, 3], True, 2),
         # it is ahead already
         (5, [9], False, 0),
-        # nobody remains
+        # no group remains
         (5, [], False, 0),
         (5, [], True, 0),
     ],

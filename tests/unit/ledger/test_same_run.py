@@ -1,4 +1,4 @@
-"""A run that was deleted while somebody slept, and whose name another run bears by now: whoever wakes up says so."""
+"""A run that was deleted while a process slept, and whose name another run has by now: the process says so and ends."""
 
 import logging
 import threading
@@ -35,14 +35,14 @@ DEADLINE_S = 30.0
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let whoever waits look often."""
+    """Let a waiting process look often."""
     monkeypatch.setattr(module, "SAY_S", 0.2)
     monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.2)
 
 
 @pytest.fixture
 def broker() -> MemoryBroker:
-    """Give a run that nobody is at work on."""
+    """Give a run without members at work."""
     return begun(versions=5)
 
 
@@ -84,7 +84,7 @@ def begin_another(broker: MemoryBroker) -> None:
 
 
 def put_in_its_place(broker: MemoryBroker, made: MemoryBroker) -> None:
-    """Delete the run's topics, and make them anew with what another Kafka's topics of the same names hold."""
+    """Delete the run's topics, and make them again with what another Kafka's topics of the same names hold."""
     broker.go_away()
     for spec in TOPICS:
         broker.log.delete(spec.name)
@@ -102,7 +102,7 @@ def snapshots() -> str:
     return topic_name(RUN, Stream.SNAPSHOTS)
 
 
-def test_who_follows_a_run_is_told_that_another_has_outgrown_it(broker: MemoryBroker) -> None:
+def test_a_follower_ends_when_another_run_has_outgrown_its_own(broker: MemoryBroker) -> None:
     """All records of the other one that it reads build on what it has never seen: it would wait in vain."""
     versions = follow_run(broker, RUN, timeout_s=DEADLINE_S)
     next(versions)
@@ -113,7 +113,7 @@ def test_who_follows_a_run_is_told_that_another_has_outgrown_it(broker: MemoryBr
     timer.join()
 
 
-def test_who_looks_on_is_told_so_too(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_viewer_ends_with_the_same_reason(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of seeing the last frame of the run that is gone for ever."""
     monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.2)
     with watch_module.RunWatch(broker, RUN) as watch:
@@ -130,7 +130,7 @@ def look_on(watch: watch_module.RunWatch) -> None:
         watch.read(0.1)
 
 
-def test_a_worker_is_told_so_too(broker: MemoryBroker) -> None:
+def test_a_worker_ends_with_the_same_reason(broker: MemoryBroker) -> None:
     session = WorkerSession("ada", bytes(16), OFFER, bytes(16), state=enter_ledger(broker, RUN).state())
     never = threading.Event()
     with Running(broker, RUN, session, "ada") as running:
@@ -142,7 +142,7 @@ def test_a_worker_is_told_so_too(broker: MemoryBroker) -> None:
         timer.join()
 
 
-def test_a_server_is_told_so_too(broker: MemoryBroker) -> None:
+def test_a_server_ends_with_the_same_reason(broker: MemoryBroker) -> None:
     """Before it is in the way of the other run's own servers."""
     said: list[RunRefused] = []
     stop = threading.Event()
@@ -167,7 +167,7 @@ def test_a_server_is_told_so_too(broker: MemoryBroker) -> None:
 
 
 def test_records_that_do_not_count_are_no_proof(broker: MemoryBroker) -> None:
-    """Whoever replaced coordinators left behind, or anybody wrote: it is looked up, and the wait goes on."""
+    """Left by replaced coordinators or written by any client: it is looked up, and the wait goes on."""
     versions = follow_run(broker, RUN, timeout_s=2.0)
     next(versions)
     stray = broker.log.read(LEDGER, 0, 2)

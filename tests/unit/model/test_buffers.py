@@ -100,7 +100,7 @@ def test_a_model_that_is_loaded_has_the_bits_of_the_one_that_was_flattened() -> 
 
 
 def test_the_bytes_are_little_endian_in_c_order_filled_up_with_zeros() -> None:
-    """Anybody who has the layout can read them."""
+    """The layout is enough to read them."""
     model, layout = buffers()
     flat = flatten_parameters(model, layout)
     raw = {one.name: flat[one.offset : one.stop].astype("<f4").tobytes() for one in layout.segments}

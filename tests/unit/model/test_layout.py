@@ -128,7 +128,7 @@ def test_a_message_is_read_without_warning_never_kept_and_never_changed() -> Non
 
 
 def test_a_writable_vector_is_not_kept_either() -> None:
-    """Whoever owns it may use it again."""
+    """Its owner may use it again."""
     model, layout = odd()
     flat = counted(layout)
     load_parameters(model, layout, flat)

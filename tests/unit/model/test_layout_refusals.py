@@ -110,7 +110,7 @@ def test_names_that_are_one_without_their_wrappers_are_refused() -> None:
     assert any("two tensors are called weight" in problem for problem in refusals(model))
 
 
-def test_everything_wrong_is_said_at_once() -> None:
+def test_every_problem_is_listed_at_once() -> None:
     """Model and optimizer together."""
     model = nn.Sequential(nn.Linear(2, 2).double(), nn.BatchNorm1d(2))
     problems = refusals(model, optim.RMSprop(model.parameters()))

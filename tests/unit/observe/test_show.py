@@ -33,7 +33,7 @@ RUN = "small"
 
 @pytest.fixture(scope="module")
 def broker() -> MemoryBroker:
-    """A finished run of two workers, two servers and three versions. Nobody changes it."""
+    """A finished run of two workers, two servers and three versions. No test changes it."""
     run = small_run(RUN)
     run.play()
     return run.broker

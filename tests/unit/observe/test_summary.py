@@ -15,7 +15,7 @@ RUN = "over"
 
 @pytest.mark.parametrize("stream", [Stream.EVENTS, Stream.LEDGER])
 def test_a_run_that_is_deleted_at_its_end_is_reported_as_ended_and_deleted(stream: Stream) -> None:
-    """Somebody else ran `driftline runs delete`: how the run ended is said, and why there is nothing more to say."""
+    """Another command deleted it: the summary says how the run ended, and why it knows no more."""
     broker = MemoryBroker()
     run_in_process(broker, offer(RUN, 1, 3), ["ada"], compute)
     state = read_ledger(broker, RUN)

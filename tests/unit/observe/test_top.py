@@ -185,7 +185,7 @@ def test_failures_contradictions_and_silence_are_shown() -> None:
 
 
 def test_words_from_the_log_write_nothing_else_on_the_terminal() -> None:
-    """Whoever can write to the ledger chooses the reason of a rejection."""
+    """Any client that may write to the ledger chooses the reason of a rejection."""
     ledger = one_version()
     ledger.add(Rejection, group=G2, clock=2, reason="\x1b[2J\nowned")
     lines = drawn(view_of(ledger), 120, 30)

@@ -130,7 +130,7 @@ def version(*uses: Use, rates: tuple[float, ...]) -> Version:
     ],
 )
 def test_a_version_follows_from_its_contributions(config: RunConfig, record: Version, contradiction: str) -> None:
-    """Whoever reads the ledger computes the mean again."""
+    """Every reader of the ledger computes the mean again."""
     found = in_version(record, config, LAYOUT)
     assert contradiction in found
     assert bool(contradiction) == bool(found)
@@ -255,7 +255,7 @@ def test_a_schedule_beside_it_is_refused() -> None:
 
 
 def test_a_task_sets_no_rates() -> None:
-    """Nobody would write them; also in a run that scripts have made."""
+    """A task has no scheduler that steps; also in a run that scripts have made."""
     settings = load_run_settings("digits", {"schedule": "script"}, environment={})
     with pytest.raises(ConfigError, match="schedule: 'script' is for scripts with a loop of their own"):
         Computing(load_task("digits", {}), settings)

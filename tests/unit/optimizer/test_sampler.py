@@ -223,7 +223,7 @@ def test_a_worker_that_leaves_leaves_its_samples_to_the_others(home: House) -> N
 
 
 def dismiss(home: House, worker: str) -> None:
-    """Let the coordinator believe that a worker has said goodbye."""
+    """Let the coordinator believe that a worker has left."""
     state = home.ledger()
     group = state.worker_group(worker)
     assert group is not None
@@ -235,7 +235,7 @@ def dismiss(home: House, worker: str) -> None:
 
 @pytest.mark.parametrize("loaders", [0, 2])
 def test_a_worker_that_was_removed_meanwhile_uses_nothing_up_that_it_has_lost(home: House, loaders: int) -> None:
-    """Its loader has read ahead what is leased to somebody else by now; the script goes on as a new member."""
+    """Its loader has read ahead what is leased to another worker by now; the script goes on as a new member."""
     settings = {"workers": 2, "epochs": 2, "mode": "async"}
     ada, bob = (Script(home, name, settings, {"num_workers": loaders}) for name in ("ada", "bob"))
 
@@ -321,7 +321,7 @@ def test_a_loader_whose_steps_use_up_too_little_is_refused(home: House) -> None:
 
 
 def test_a_run_that_leases_samples_wants_a_sampler(home: House) -> None:
-    """Otherwise what is leased to this script would be used by nobody."""
+    """Otherwise what is leased to this script would be used by no worker."""
     model = line()
     with home.optimizer(model, samples=SAMPLES, batch_size=BATCH) as opt:
         loss_of(model).backward()  # type: ignore[no-untyped-call]

@@ -129,7 +129,7 @@ def test_a_run_with_an_end(home: House) -> None:
 
 
 def test_a_run_without_an_end_goes_on_with_the_next_script(home: House) -> None:
-    """It lasts as long as somebody trains; who comes later goes on where it is."""
+    """It lasts as long as a script trains; a later script goes on where it is."""
     first, second = line(), line(1)
     with home.optimizer(first) as opt:
         for _ in range(2):
@@ -147,13 +147,13 @@ def test_a_run_that_is_stopped_by_command(home: House) -> None:
     model = line()
     with home.optimizer(model) as opt:
         step(model, opt)
-        stop_run(home.broker, "lines", "somebody", "enough", timeout_s=60)
+        stop_run(home.broker, "lines", "operator", "enough", timeout_s=60)
         step(model, opt)
         assert opt.done
         last = home.ledger().ended
         assert last is not None
         assert opt.version == last.version
-        with pytest.raises(RunEnded, match=r"has ended at version \d+ \(stopped by somebody: enough\)"):
+        with pytest.raises(RunEnded, match=r"has ended at version \d+ \(stopped by operator: enough\)"):
             step(model, opt)
 
 
@@ -176,7 +176,7 @@ def test_copies_are_refused(home: House) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_is_told(home: House) -> None:
+def test_a_step_in_a_forked_child_is_refused(home: House) -> None:
     """Its threads and connections are the parent's; closing there closes nothing."""
     model = line()
     with home.optimizer(model) as opt:
@@ -224,7 +224,7 @@ def test_an_optimizer_that_is_dropped_leaves(home: House) -> None:
 
 
 def test_a_second_process_of_one_name_is_the_newer_start_of_it(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On two machines nobody can see the other's lock: the first is told why it is out, and what to do."""
+    """A lock is not seen on another machine: the first process ends with the reason and what to do."""
     monkeypatch.setattr("driftline.training.optimizer.process.make_room", lambda *_: "")
     model, other = line(), line()
     old = home.optimizer(model)

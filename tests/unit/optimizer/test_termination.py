@@ -73,7 +73,7 @@ def test_the_second_one_ends_at_once() -> None:
     assert codes == [EXIT_CODE]
 
 
-def test_it_is_there_while_somebody_needs_it() -> None:
+def test_the_handler_is_there_while_an_optimizer_needs_it() -> None:
     """Two Optimizers, such as a GAN's, are two users."""
     one = Termination()
     one.hold()

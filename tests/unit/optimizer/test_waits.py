@@ -30,7 +30,7 @@ def home() -> Iterator[House]:
         yield one
 
 
-def test_a_start_that_nobody_joins_says_so(home: House) -> None:
+def test_a_start_without_other_workers_says_so(home: House) -> None:
     """And leaves nothing behind: the same script can try again."""
     for _ in range(2):
         with pytest.raises(WaitTimeout, match="waited 5 s for the run's 2 workers to be ready"):
@@ -38,14 +38,14 @@ def test_a_start_that_nobody_joins_says_so(home: House) -> None:
 
 
 def test_a_start_that_no_server_accepts_names_the_command_that_serves_the_run() -> None:
-    """Whoever has started the script only reads there what is missing."""
+    """The user reads there what is missing."""
     model = line()
     inner = optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(WaitTimeout, match=r"the run to start: a server must be up .*\(driftline server unserved\)"):
         driftline.Optimizer(inner, model, "kafka:///unserved", broker=MemoryBroker(), timeout=0.5)
 
 
-def test_a_wait_names_whom_it_is_for_and_the_next_step_goes_on(home: House) -> None:
+def test_a_wait_names_the_members_it_is_for_and_the_next_step_goes_on(home: House) -> None:
     """The gradients that were computed meanwhile are of a version that is over; they are dropped."""
     both = threading.Barrier(2, timeout=60)
 
@@ -99,13 +99,13 @@ def test_an_interrupt_ends_a_wait(home: House) -> None:
 
 
 def goodbyes(home: House) -> list[str]:
-    """Return which workers have said goodbye, in order."""
+    """Return which workers have left, in order."""
     events = (decode(one.value) for one in until_end(home.broker, topic_name(RUN, Stream.EVENTS), 0, 0))
     return [event.worker for event in events if isinstance(event, Leave)]
 
 
-def test_an_interrupted_close_says_goodbye(home: House, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever does not want to wait any longer still leaves, and is told with what."""
+def test_an_interrupted_close_leaves_the_run(home: House, caplog: pytest.LogCaptureFixture) -> None:
+    """A second interrupt leaves without waiting, and says what is unfinished."""
     model = line()
     opt = home.optimizer(model, mode="async")
     home.close()
@@ -118,7 +118,7 @@ def test_an_interrupted_close_says_goodbye(home: House, caplog: pytest.LogCaptur
 
 
 def test_an_error_ends_a_with_block_without_a_long_wait(home: House, caplog: pytest.LogCaptureFixture) -> None:
-    """Ctrl-C does, too: what is under way may depend on somebody who is not there."""
+    """Ctrl-C does, too: what is under way may depend on a worker that is not there."""
     caplog.set_level("INFO")
     model = line()
     with pytest.raises(KeyboardInterrupt), home.optimizer(model, mode="async") as opt:  # noqa: PT012 - as scripts do
@@ -132,7 +132,7 @@ def test_an_error_ends_a_with_block_without_a_long_wait(home: House, caplog: pyt
 def test_sigterm_leaves_a_close_no_long_wait(
     home: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the process would be ended in the middle of it, and say no goodbye."""
+    """Otherwise the process would be ended in the middle of it, and not leave the run."""
     caplog.set_level("INFO")
     monkeypatch.setattr("driftline.training.optimizer.optimizer.TERMINATION", Termination(within_s=1000))
     model = line()
@@ -149,7 +149,7 @@ def test_sigterm_leaves_a_close_no_long_wait(
 
 
 def interrupted_behind(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next record of a stream be followed by an interrupt, as if somebody pressed Ctrl-C right then."""
+    """Let the next record of a stream be followed by an interrupt, like Ctrl-C right then."""
     send = Shell._send
     armed = [True]
 

@@ -87,7 +87,7 @@ def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_extra_is_a_wrong_setup_and_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server has no torch; whoever trains there is told what to install."""
+    """A server has no torch; a command that trains names what to install."""
     result = ending_with(ModuleNotFoundError("No module named 'torch'", name="torch.nn"), monkeypatch)
     assert result.exit_code == 2
     assert "torch.nn is not installed" in result.stderr

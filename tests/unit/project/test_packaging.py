@@ -98,7 +98,7 @@ def test_a_second_spelling_of_an_import_is_refused(folder: str) -> None:
     assert f"import driftline.{folder}" in done.stdout
 
 
-def test_a_machine_without_a_new_enough_python_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_machine_without_a_new_enough_python_gets_a_message_with_the_way_out(tmp_path: Path) -> None:
     """The message names what was tried and the way out."""
     python = tmp_path / "venv" / "bin" / "python"
     done = subprocess.run(

@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_is_proven_up_to_the_end_that_its_ledger_has(log: Log
 
 
 def test_a_wrong_recorded_digest_in_an_intact_chain_is_a_numeric_difference(log: Log) -> None:
-    """The last digest stands in the last record, so no head that anybody has seen changes."""
+    """The last digest stands in the last record, so no head that was seen before changes."""
 
     def wrong(record: LedgerRecord) -> LedgerRecord:
         if not isinstance(record, RunEnd):
@@ -130,7 +130,7 @@ def test_a_wrong_recorded_digest_in_an_intact_chain_is_a_numeric_difference(log:
     assert report.different == 1
 
 
-def test_a_chain_that_was_written_anew_contradicts_what_was_published(log: Log) -> None:
+def test_a_rewritten_chain_contradicts_what_was_published(log: Log) -> None:
     log.rechain(third(lambda record: dataclasses.replace(record, learning_rates=(0.5,))))
     report = log.verify()
     assert bad(report).stream is Stream.PARAMETERS

@@ -121,7 +121,7 @@ def test_a_forged_version_that_builds_on_another_head_is_void_wherever_it_stands
         assert report.counts["ledger_void"] == 1
 
 
-def test_a_claim_of_a_term_that_nobody_stands_behind_is_legal(log: Log) -> None:
+def test_a_claim_of_a_term_by_a_process_that_is_gone_is_legal(log: Log) -> None:
     """A candidate may write its TermStart and die; what the old coordinator then has under way is void."""
     claim = TermStart(term=2, parent=b"x" * 32, nonce=bytes(16), coordinator="gone", incarnation=bytes(16))
     log.ledger.append(encode(claim))

@@ -177,7 +177,7 @@ class _Silent(_Scripted):
 
 
 def test_only_kafka_can_be_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever takes the records may need longer than Kafka may."""
+    """The caller may need longer for the records than Kafka may."""
     monkeypatch.setattr(verifying, "READ_TIMEOUT_S", 0.05)
     first, second = (Record("t", 0, offset, None, b"", 0) for offset in (0, 1))
     verification = verifying._Verification(MemoryBroker(), "run", Verifier(), None, None)

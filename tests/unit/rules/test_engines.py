@@ -20,7 +20,7 @@ def test_numpy_computes_unless_something_else_is_asked_for(monkeypatch: pytest.M
 
 
 def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment is for whoever passes none."""
+    """The environment counts where none is passed."""
     monkeypatch.setenv(SWITCH, "torch")
     assert choose_engine("numpy") is NUMPY
     with pytest.raises(ConfigError, match="DRIFTLINE_RULES: 'torch' is neither numpy nor numba"):
@@ -30,7 +30,7 @@ def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_numba_that_is_asked_for_and_missing_is_an_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not numpy in silence: whoever asked counts on the speed."""
+    """Not numpy in silence: the user counts on the speed."""
     monkeypatch.setattr(compiled, "compile_loops", compiled.compile_loops.__wrapped__)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setenv(SWITCH, "numba")

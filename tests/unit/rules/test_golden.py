@@ -1,6 +1,6 @@
 """The bits of every rule, as committed. They may change only together with a new name of the rule.
 
-To write the file anew, after a case was added: ``DRIFTLINE_REWRITE_GOLDEN=1 pytest tests/unit/rules/test_golden.py``,
+To write the file again, after a case was added: ``DRIFTLINE_REWRITE_GOLDEN=1 pytest tests/unit/rules/test_golden.py``,
 then read the difference: a line that changes breaks the replay of every recorded run.
 """
 
@@ -55,5 +55,5 @@ def test_the_bits_are_those_committed() -> None:
     """Masters and moments after three versions; digests of a longer story with thousands of elements."""
     if os.environ.get("DRIFTLINE_REWRITE_GOLDEN") == "1":
         GOLDEN.write_text(json.dumps(all_computed(), indent=1) + "\n", encoding="utf-8")
-        pytest.skip(f"wrote {GOLDEN.name} anew")
+        pytest.skip(f"wrote {GOLDEN.name}")
     assert all_computed() == committed()

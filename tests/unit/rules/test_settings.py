@@ -11,7 +11,7 @@ from driftline.schemas.run.config import RuleConfig
 
 
 def test_an_unknown_rule_is_refused_by_name_with_near_names() -> None:
-    """Whoever writes `AdamV` learns what there is."""
+    """The error for `AdamV` names what there is."""
     (problem,) = check_rule(RuleConfig(name="AdamV", groups=({},)))
     assert "'AdamV'" in problem
     assert "did you mean adam or adamw?" in problem
@@ -19,7 +19,7 @@ def test_an_unknown_rule_is_refused_by_name_with_near_names() -> None:
 
 
 def test_every_problem_of_every_group_is_reported_at_once() -> None:
-    """Nobody has to start a run five times to learn of five mistakes."""
+    """Five mistakes take one start, not five."""
     config = RuleConfig(
         name="sgd", groups=({"lr": -1.0, "momentun": 0.9}, {"nesterov": True}, {"momentum": 1.5, "dampening": math.nan})
     )

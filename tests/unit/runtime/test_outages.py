@@ -38,7 +38,7 @@ def test_a_reading_that_is_asked_for_during_an_outage_begins_after_it() -> None:
 
 
 def test_a_server_that_waits_for_its_run_outlasts_an_outage() -> None:
-    """Patience is what bounds the wait, not the first question that nobody answers."""
+    """Patience is what bounds the wait, not the first question without an answer."""
     broker, stop = MemoryBroker(), threading.Event()
     broker.go_away()
     back = later(broker.come_back)

@@ -143,7 +143,7 @@ def test_every_role_says_what_it_waits_for_and_goes_on_when_kafka_is_back(
         ends.wait(DEADLINE_S)
 
 
-def test_whoever_is_asked_to_stop_while_kafka_is_away_stops() -> None:
+def test_a_process_that_is_asked_to_stop_while_kafka_is_away_stops() -> None:
     broker, ends = MemoryBroker(), Ends()
     broker.admin().create(run_topics(RUN, 4))
     ends.play(broker, broker, sgd_offer(RUN, 1, steps=0))

@@ -33,7 +33,7 @@ from tests.support.strategies import (
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "DRIFTLINE_REWRITE_GOLDEN"
-"""Set it to 1 to write the golden files anew, after a schema changed on purpose; then look at the difference."""
+"""Set it to 1 to write the golden files, after a schema changed on purpose; then look at the difference."""
 
 by_type = pytest.mark.parametrize("record_type", RECORD_TYPES, ids=lambda record_type: record_type.__name__)
 by_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)

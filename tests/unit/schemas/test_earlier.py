@@ -56,7 +56,7 @@ def test_every_form_has_its_bytes() -> None:
 
 @by_file
 def test_golden_bytes(file: Path) -> None:
-    """Bytes that an earlier release wrote are still the same record; written anew they have the present form."""
+    """Bytes that an earlier release wrote are still the same record; written again they have the present form."""
     golden = bytes.fromhex((GOLDEN / f"{file.stem}.hex").read_text(encoding="ascii"))
     assert peek_type(golden) is type_of(file)
     record = decode(golden)
@@ -88,7 +88,7 @@ def test_bytes_that_end_early(file: Path) -> None:
 
 
 def test_what_they_lack() -> None:
-    """Before scripts could set rates nobody asked for any, and before samples were leased none were used up."""
+    """Before scripts could set rates no contribution had any, and before samples were leased none were used up."""
     contribution = decode(bytes.fromhex((GOLDEN / "contribution.1.hex").read_text(encoding="ascii")))
     version = decode(bytes.fromhex((GOLDEN / "version.1.hex").read_text(encoding="ascii")))
     assert isinstance(contribution, Contribution)

@@ -256,7 +256,7 @@ DIFFERENCES = [
 
 
 @pytest.mark.parametrize(("theirs", "lines"), DIFFERENCES, ids=[lines[0] for _, lines in DIFFERENCES])
-def test_differences_are_told_by_name(theirs: Layout, lines: list[str]) -> None:
+def test_differences_are_listed_by_name(theirs: Layout, lines: list[str]) -> None:
     """Names, both shapes, groups and order; whatever changes the fingerprint is told."""
     found = layout_differences(MODEL, theirs)
     assert MODEL.fingerprint() != theirs.fingerprint()

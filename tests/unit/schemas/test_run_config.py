@@ -144,7 +144,7 @@ def test_wrong_settings(change: dict[str, Any], problem: str) -> None:
 
 
 def test_all_problems_at_once() -> None:
-    """Nobody has to fix settings one start at a time."""
+    """All mistakes come in one error."""
     rule = RuleConfig(name="", groups=({"lr": float("nan")},))
     with pytest.raises(ConfigError) as refused:
         check(dataclasses.replace(CONFIG, workers=0, steps=-1, consistency=Consistency(mode="x"), rule=rule))

@@ -140,7 +140,7 @@ def test_coefficients_are_exact(coefficient: float) -> None:
     assert struct.pack("<d", back.coefficient) == struct.pack("<d", coefficient)
 
 
-def test_a_nan_loss_is_told() -> None:
+def test_a_nan_loss_is_encoded() -> None:
     """A loss may be NaN: that it is one is what the coordinator has to hear."""
     back = decode(bytes(encode(changed("Contribution", loss=float("nan")))))
     assert np.isnan(back.loss)  # type: ignore[union-attr]

@@ -63,7 +63,7 @@ def test_other_types_are_refused(dtype: str) -> None:
 
 
 def test_decoded_arrays_are_read_only() -> None:
-    """Whoever wants to write takes a copy; the message stays as it is."""
+    """A caller that writes takes a copy; the message stays as it is."""
     for payload in (bytes(8), memoryview(bytearray(8)), np.zeros(8, np.uint8)):
         with pytest.raises(ValueError, match="read-only"):
             decode_fp32(payload, 2)[0] = 1.0

@@ -21,7 +21,7 @@ together = threading.Barrier(4)
 
 def work():
     libc.free(libc.malloc(64 << 10))
-    together.wait()  # nobody gets the pool of a thread that has ended
+    together.wait()  # no thread gets the pool of one that has ended
 
 threads = [threading.Thread(target=work) for _ in range(4)]
 for thread in threads:

@@ -27,7 +27,7 @@ from tests.support.still_run import StillRun
 
 @pytest.fixture(scope="module")
 def run() -> StillRun:
-    """A run that stopped at version 5 of 40. Nobody plays it on."""
+    """A run that stopped at version 5 of 40. No process plays it on."""
     run = small_run("small", steps=40, snapshot_every=2)
     run.play(until_version=5)
     return run
@@ -81,7 +81,7 @@ def test_a_servers_metrics_are_what_it_decides_by(run: StillRun) -> None:
 
 
 def test_contributions_and_rejections_are_counted_by_whose_and_why() -> None:
-    """By the ledger, from its beginning: whoever reads it reports the same."""
+    """By the ledger, from its beginning: every reader reports the same."""
     broker = MemoryBroker()
     write(broker, "told", whole_run().values)
     state = read_ledger(broker, "told")
@@ -126,7 +126,7 @@ def test_what_is_undecodable_is_counted_by_stream() -> None:
     assert found == {("ledger",): 0, ("deltas",): 1, ("events",): 1, ("snapshots",): 0}
 
 
-def test_failed_sends_are_counted_where_they_fail_and_told_in_the_servers_own_words() -> None:
+def test_failed_sends_are_counted_where_they_fail_and_reported_by_the_server() -> None:
     """Kafka is away for longer than a record may wait."""
     broker = MemoryBroker(delivery_timeout_s=0.05)
     run = small_run("small", steps=40)

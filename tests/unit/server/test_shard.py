@@ -126,7 +126,7 @@ def test_tensors_are_copies_with_the_master_first() -> None:
 
 
 def test_digests_are_over_masters_then_moments_by_name() -> None:
-    """Anybody with the tensors can check them."""
+    """The tensors are enough to check them."""
     target = shard()
     target.apply(1, [(ONE, numbers("g", 9), ALL)], [0.1, 0.1], 1.0)
     tensors = {name: values.astype("<f4").tobytes() for name, values in target.tensors().items()}

@@ -66,7 +66,7 @@ def buffers_of(one: Shard) -> bytes:
 
 @pytest.mark.parametrize("rule", RULES_UNDER_TEST)
 def test_buffers_are_those_of_one_contribution_to_the_bit(rule: str, engine: Engine) -> None:
-    """Whatever their bytes mean, in every rule, and whoever computes it."""
+    """Whatever their bytes mean, in every rule and with every engine."""
     target = shard(rule, engine)
     one, other = payload("one"), numbers("other", 13)
     deltas = [(np.float32(0.5), other, ALL), (np.float32(0.5), one, ALL)]

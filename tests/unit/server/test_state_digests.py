@@ -1,4 +1,4 @@
-"""What a server says it has published is durable, or a run could end with a last version that nobody can load."""
+"""What a server says it has published is durable, or a run could end with a last version that cannot be loaded."""
 
 from driftline.broker.topics import Stream
 from driftline.consumers.server.state_digests import StateDigests
@@ -71,7 +71,7 @@ def test_no_run_ends_before_its_last_parameters_are_durable() -> None:
     assert stage.ended_at() == 2
 
 
-def test_a_version_is_told_when_the_last_of_its_shards_is_durable() -> None:
+def test_a_version_is_reported_when_the_last_of_its_shards_is_durable() -> None:
     """One report a version, not one a shard."""
     digests = StateDigests()
     for shard in range(2):
@@ -83,7 +83,7 @@ def test_a_version_is_told_when_the_last_of_its_shards_is_durable() -> None:
     assert digests.reported() == (digest(5, 0), digest(5, 1))
 
 
-def test_an_older_publish_point_is_told_at_once() -> None:
+def test_an_older_publish_point_is_reported_at_once() -> None:
     """Its parameters are not sent any more: a newer one has them."""
     digests = StateDigests()
     digests.add(digest(4, 0), published=False)

@@ -44,7 +44,7 @@ def test_every_leased_sample_is_read_once_and_no_other(leased: Samples, size: in
     assert [len(batch) for batch in batches] == sizes
 
 
-def test_what_was_read_is_told_in_ranges() -> None:
+def test_samples_that_were_read_are_reported_in_ranges() -> None:
     data = LeasedSamples(10, 0, (places(0, 2, 4), places(0, 7, 10), places(1, 0, 5)))
     data.batch(4)
     assert data.read == (places(0, 2, 4), places(0, 7, 9))
@@ -65,7 +65,7 @@ def test_the_order_is_the_same_in_every_release() -> None:
     assert hashlib.sha256(order.astype("<i8").tobytes()).hexdigest()[:16] == GOLDEN_DIGEST
 
 
-def test_the_order_cannot_be_changed_by_whoever_reads_it() -> None:
+def test_the_order_cannot_be_changed_by_a_reader() -> None:
     """It is shared between calls."""
     with pytest.raises(ValueError, match="read-only"):
         epoch_order(10, 0, 0)[0] = 3

@@ -66,7 +66,7 @@ def test_a_run_that_is_shorter_than_the_import_of_torch_has_metrics() -> None:
         while read_ledger(broker, "short").version < STEPS:
             assert time.monotonic() < deadline_s
             time.sleep(0.02)
-        stop.wait(1.0)  # four tick intervals: a coordinator that knows of nobody has ended the run by then
+        stop.wait(1.0)  # four tick intervals: a coordinator that knows of no evaluator has ended the run by then
         return Line()
 
     members = [
@@ -132,7 +132,7 @@ def left_at(versions: int) -> MemoryBroker:
 
 
 def reports(broker: MemoryBroker) -> int:
-    """Return where the events end: nobody but the evaluator writes any."""
+    """Return where the events end: only the evaluator writes any."""
     return broker.log.bounds(topic_name(RUN, Stream.EVENTS), 0).end
 
 
@@ -153,7 +153,7 @@ def test_an_evaluator_ends_with_a_topic_that_is_deleted_under_it(
     assert "cannot go on without it" in str(error)
 
 
-def test_an_evaluator_is_told_that_another_run_has_outgrown_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluator_ends_when_another_run_has_outgrown_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_run, "LOOK_EVERY_S", 0.2)
     broker, longer = left_at(3), left_at(60)
     before = reports(broker)

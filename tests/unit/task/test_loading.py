@@ -157,7 +157,7 @@ def test_a_task_file_that_fails_names_its_line(folder: Path) -> None:
 
 
 def test_task_is_to_be_had_from_the_package() -> None:
-    """Under its short name, and the package itself imports nothing before somebody asks."""
+    """Under its short name, and the package itself imports nothing before it is asked for."""
     assert driftline.Task is Task
     with pytest.raises(AttributeError, match="no attribute 'Tsak'"):
         getattr(driftline, "Tsak")  # noqa: B009 - mypy knows better

@@ -137,7 +137,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 def test_every_version_has_the_buffers_of_the_contribution_that_the_ledger_names(run: Run) -> None:
-    """To the bit, also across a change of servers, which fold everything anew."""
+    """To the bit, also across a change of servers, which fold everything again."""
     assert sorted(run.models) == list(range(STEPS + 1))
     assert {record.buffers_of for record in run.outcome.state.versions.values()} == {0}
     for version in range(1, STEPS + 1):
@@ -153,7 +153,7 @@ def test_the_run_is_proven_by_its_log(run: Run) -> None:
     assert run.outcome.undecodable == 0
 
 
-def test_whoever_loads_the_last_version_has_its_bits(run: Run) -> None:
+def test_every_reader_of_the_last_version_has_its_bits(run: Run) -> None:
     """With dtypes, shapes and ties; one worker's statistics, and every batch of its counted."""
     model = Everything()
     load_parameters(model, run.layout, run.models[STEPS])
@@ -169,7 +169,7 @@ def test_whoever_loads_the_last_version_has_its_bits(run: Run) -> None:
     assert run.buffers(flatten_parameters(model, run.layout)) == run.buffers(ada.flat)
 
 
-def test_a_version_has_one_evaluation_whoever_measures_it(run: Run) -> None:
+def test_a_version_has_the_same_evaluation_on_every_evaluator(run: Run) -> None:
     """Whatever statistics the model has seen before."""
     task = Scaled()
     fresh, used = build_model(task, 1), build_model(task, 2)

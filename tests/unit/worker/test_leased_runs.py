@@ -84,7 +84,7 @@ def lock_step() -> Ran:
 
 def test_the_ledger_decides_the_same_in_the_same_run_made_again(lock_step: Ran) -> None:
     """With two servers and a slow worker: each lease and each version, in their order, and the bits."""
-    again = Ran(Consistency(), servers=2, pauses={random.choice(WORKERS): 0.01})  # noqa: S311 - whoever it is
+    again = Ran(Consistency(), servers=2, pauses={random.choice(WORKERS): 0.01})  # noqa: S311 - any of them
     assert again.decisions == lock_step.decisions
     assert again.digest == lock_step.digest
 

@@ -1,4 +1,4 @@
-"""A worker that was away for too long is removed, and joins again, unless somebody has taken its place."""
+"""A worker that was away for too long is removed, and joins again, unless another process has taken its place."""
 
 import threading
 import time
@@ -90,7 +90,7 @@ class Company:
             time.sleep(0.05)
 
     def end(self) -> dict[str, Finish]:
-        """Wait for everybody, and return how they finished."""
+        """Wait for all of them, and return how they finished."""
         for thread in self._threads:
             thread.join(DEADLINE_S)
         return self.finishes

@@ -16,7 +16,7 @@ class Ends:
 
     def bounds(self, _topic: str, _timeout_s: float) -> dict[int, Bounds]:
         if self.ends is None:
-            raise BrokerUnreachable("nobody")
+            raise BrokerUnreachable("no node")
         return {partition: Bounds(0, end) for partition, end in enumerate(self.ends)}
 
 
