@@ -13,7 +13,7 @@ from tests.structure.rooms import modules
 from tests.support import ROOT
 from tests.unit.config.test_docs import ALL
 
-SOURCES = sorted(set(modules().values()))
+SOURCES = sorted({*modules().values(), *ROOT.glob("tests/**/*.py"), *ROOT.glob("bench/**/*.py")} - {Path(__file__)})
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 INSTEAD = {
