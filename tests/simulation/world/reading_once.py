@@ -1,8 +1,10 @@
 """Decoding each record once, for the many readers of one small log in one process."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -16,7 +18,8 @@ def reading_once() -> Iterator[None]:
     Everything that is read stays in memory. Records that hold a map, which is mutable, are decoded each time.
     """
     forms = {
-        prefix: dataclasses.replace(form, read=_once(form.read)) for prefix, form in vars(codec)["_BY_PREFIX"].items()
+        prefix: form if _holds_maps(form.record) else dataclasses.replace(form, read=_once(form.read))
+        for prefix, form in vars(codec)["_BY_PREFIX"].items()
     }
     with mock.patch.object(codec, "_BY_PREFIX", forms):
         yield
@@ -28,17 +31,15 @@ def _once(read: Callable[[bytes, int], Any]) -> Callable[[bytes, int], Any]:
     def reading(data: bytes, at: int) -> Any:
         record = known.get(data)
         if record is None:
-            record = read(data, at)
-            if not _holds_map(record):
-                known[data] = record
+            record = known[data] = read(data, at)
         return record
 
     return reading
 
 
-def _holds_map(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_holds_map, value))
-    if dataclasses.is_dataclass(value):
-        return any(_holds_map(getattr(value, one.name)) for one in dataclasses.fields(value))
-    return isinstance(value, dict)
+@cache
+def _holds_maps(kind: Any) -> bool:
+    if typing.get_origin(kind) in (dict, Mapping):
+        return True
+    inner = typing.get_type_hints(kind).values() if dataclasses.is_dataclass(kind) else typing.get_args(kind)
+    return any(map(_holds_maps, inner))
