@@ -15,7 +15,7 @@ SEEDS := 2000
 VERSIONS := 5000
 JOBS := 2
 
-# Many processes are started here, and without bytecode on disk each of them compiles PyTorch anew, for ten seconds.
+# Many processes are started here, and without bytecode on disk each of them compiles PyTorch again, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Every platform and Python in one file, with hashes, and without the address of any package index.
@@ -39,7 +39,7 @@ test: check ## run every check, then every test (the last line counts them)
 test-fast: $(READY) ## the unit tests that need no Kafka and little time
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not nodes and not kafka and not slow" tests/unit tests/kills tests/recorded
 
-fix: $(READY) ## format, and mend what ruff can mend by itself
+fix: $(READY) ## format, and fix what ruff can fix by itself
 	$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
 	$(BIN)/ruff check .
@@ -57,7 +57,7 @@ docs: $(READY) ## build the pages of docs/ as a site, into site/, with every lin
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
-settings: $(READY) ## write the tables and the reference file of the docs anew, after a setting changed
+settings: $(READY) ## write the tables and the reference file of the docs again, after a setting changed
 	$(BIN)/python -m driftline.config.reference docs
 
 hooks: $(READY) ## let git call `ruff` and check the subject at each commit, by pre-commit
@@ -92,7 +92,7 @@ bench: $(READY) ## measure, and write bench/latest.json
 compose-test: $(READY) ## run docker-compose.yml for real, on this machine's engine (STAND_IN=1: on one of its own)
 	$(BIN)/python -m tests.compose $(if $(STAND_IN),--stand-in)
 
-requirements: $(READY) ## pin the dependencies anew, after pyproject.toml changed (add UPGRADE=--upgrade for newer ones)
+requirements: $(READY) ## pin the dependencies again, after pyproject.toml changed (add UPGRADE=--upgrade for newer ones)
 	$(PIN) pyproject.toml --all-extras --group dev -o requirements-dev.txt
 	$(PIN) pyproject.toml --extra all --group build --constraint requirements-dev.txt -o requirements.txt
 	echo "uv>=0.9" | $(PIN) - -o requirements-uv.txt

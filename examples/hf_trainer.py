@@ -1,7 +1,7 @@
-"""The Trainer of transformers as a worker of a run: it is given the optimizer, and knows of nothing else.
+"""The Trainer of transformers as a worker of a run: only the optimizer that it gets is different.
 
-A small BERT, made here and not downloaded, learns which of two tokens a line holds more of. The Trainer shuffles by a
-seed, so each start takes another one: python hf_trainer.py [ADDRESS] [SEED]
+A small BERT, which is not downloaded, learns which of two tokens a line has more of. The Trainer shuffles by a seed, so
+give each copy another one: python hf_trainer.py [ADDRESS] [SEED]
 """
 
 import sys
@@ -17,7 +17,7 @@ LINES, LENGTH = 512, 12
 
 
 class Lines(Dataset):
-    """Lines of tokens 5 and 6, of which one is more frequent."""
+    """Lines of tokens 5 and 6; the label says which is more frequent."""
 
     def __init__(self, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)

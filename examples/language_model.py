@@ -1,6 +1,8 @@
 """A small language model as a worker of a run: tied head, no decay for biases and norms, two parameter groups.
 
-It learns Python's own manual, letter by letter. Start it as often as you like: python language_model.py [ADDRESS]
+It learns the texts of Python's own help, letter by letter.
+
+Start several copies, and they train together: python language_model.py [ADDRESS]
 """
 
 import sys
@@ -30,7 +32,7 @@ class Letters(nn.Module):
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(LENGTH), persistent=False)
 
     def forward(self, letters: torch.Tensor) -> torch.Tensor:
-        """Return scores of the next letter, behind each letter."""
+        """Return the scores of the next letter, for each letter."""
         inner = self.layers(self.embedding(letters) + self.position, mask=self.mask, is_causal=True)
         return self.head(inner)
 

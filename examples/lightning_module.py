@@ -1,7 +1,8 @@
-"""A LightningModule as a worker of a run: `configure_optimizers` has the one changed line.
+"""A LightningModule as a worker of a run: only `configure_optimizers` differs.
 
-Handwritten digits, with gradients accumulated over two batches and clipped. Start it as often as you like:
-python lightning_module.py [ADDRESS]
+Handwritten digits, with gradients accumulated over two batches and clipped.
+
+Start several copies, and they train together: python lightning_module.py [ADDRESS]
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""A plain PyTorch script: handwritten digits, one process. Beside it lies the same script as a worker of a run."""
+"""Handwritten digits: plain_loop_alone.py is plain PyTorch, plain_loop.py the same script as a worker of a run."""
 
 import torch
 from sklearn.datasets import load_digits

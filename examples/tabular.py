@@ -1,10 +1,10 @@
-"""A table too large for memory, as a worker of a run: a memory map of 2,381 columns, some of whose labels are missing.
+"""A table too large for memory, as a worker of a run: a memory map of 2,381 columns, with missing labels.
 
-The shape is that of EMBER, a public data set on malware; the numbers are made here. Rows without a label (-1) are
-dropped, and counted. Means and deviations of the columns are buffers of the model: those of the worker that begins the
-run are part of version 0, so that every worker normalises alike, whatever rows it has seen.
+The shape is that of EMBER, a public data set on malware; the numbers are random. Rows without a label (-1) are counted
+and dropped. Means and deviations of the columns are buffers of the model: those of the worker that begins the run are
+part of version 0, so every worker normalises in the same way, whatever rows it has seen.
 
-Start it as often as you like: python tabular.py [ADDRESS]
+Start several copies, and they train together: python tabular.py [ADDRESS]
 """
 
 import sys
@@ -21,7 +21,7 @@ ROWS, COLUMNS, BATCH, STEPS = 3000, 2381, 128, 40
 
 
 def make_table(folder: Path) -> None:
-    """Write features of very different scales, two of them constant, and labels, a third of which are missing."""
+    """Write features of very different scales, two of them constant, and labels, of which a third are missing."""
     random = np.random.default_rng(0)
     table = np.memmap(folder / "X.dat", np.float32, "w+", shape=(ROWS, COLUMNS))
     labels = random.integers(0, 2, ROWS)

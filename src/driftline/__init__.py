@@ -1,4 +1,4 @@
-"""Training that runs through Kafka and can be trusted: the log is the training run."""
+"""Train PyTorch models through Apache Kafka: the log is the training run, and can be proven."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -31,7 +31,7 @@ from driftline.errors import DriftlineError, UsageError
 COMMANDS: Mapping[str, str] = {
     # name: one line for the overview
     "train": "Train a task on this machine, from start to summary.",
-    "server": "Serve parameters: apply what workers write.",
+    "server": "Apply gradients of workers, and publish parameters.",
     "worker": "Compute gradients for a run.",
     "evaluator": "Measure a run on held-out data.",
     "status": "Show where a run stands.",
@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, str] = {
     "chaos": "Train while faults happen on purpose, then prove the run.",
     "doctor": "Examine a Kafka, and print what its administrator must run.",
     "config": "Show every setting and its source.",
-    "runs": "List, make, end and delete runs.",
+    "runs": "List, create, stop and delete runs.",
     "broker": "Run a Kafka on this machine, without Docker or Java.",
 }
 

@@ -11,7 +11,7 @@ RUN_SETTINGS: list[click.Parameter] = [*(setting(one) for one in RUN), setting(T
 ROLE = [
     setting(PATIENCE),
     setting(METRICS),
-    flag("--stop-with-stdin", text="Stop when standard input ends, and so with the program that started this one."),
+    flag("--stop-with-stdin", text="Stop when standard input ends, so when the program that started this one ends."),
 ]
 
 
@@ -45,9 +45,9 @@ def train() -> None:
     """Train TASK on this machine: start broker, servers and workers, watch them, and stop them.
 
     TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. Without
-    --bootstrap-servers the Kafka of --home is used; if it is not running it is started, and stopped at the end.
-    Progress goes to stderr, the summary to stdout. Every process writes a log under --home/runs/NAME. Without --run the
-    run is called after the task, with a number appended if the name is taken.
+    --bootstrap-servers, the command uses the Kafka of --home. If that is not running, it starts it, and stops it at the
+    end. Progress goes to stderr, the summary to stdout. Every process writes a log into the folder runs/NAME of --home.
+    Without --run, the run gets the name of the task, with a number if that name is taken.
     """
 
 
@@ -97,9 +97,9 @@ def worker() -> None:
     """Compute gradients of TASK for a run, until the run ends.
 
     TASK is a built-in name (digits, fashion), package.module:Attribute or file.py:Attribute. A run that does not exist
-    is made, with these settings. A run that exists decides every setting that is not given here; a setting that is
-    given must be the same, else the worker is refused with the difference. The name of a worker decides which samples
-    it is leased, and with them the result.
+    is made with these settings. A run that exists has its settings already: leave them out here, or give the same
+    values; with other values the worker is refused, and shows the differences. The order of the workers' names decides
+    which worker reads which samples, so the same names give the same result.
     """
 
 
@@ -111,8 +111,8 @@ def worker() -> None:
 def evaluator() -> None:
     """Measure versions of a run on TASK's held-out data, and write the metrics into the run, until it ends.
 
-    About one version a second is measured, and always the last one: a run with an evaluator waits for that result.
-    `driftline train` measures by itself. Beside roles that were started by hand, one evaluator is enough.
+    It measures about one version a second, and always the last one: a run with an evaluator waits for that result.
+    `driftline train` has an evaluator of its own. If you start servers and workers by hand, one evaluator is enough.
     """
 
 
@@ -123,7 +123,8 @@ def evaluator() -> None:
 def status() -> None:
     """Show where RUN stands, from its ledger and its newest events.
 
-    Joins no group and writes nothing. If the broker of --home is not running, it is started for as long as it is read.
+    Joins no group and writes nothing. If the broker of --home is not running, the command starts it, and stops it at
+    the end.
     """
 
 
@@ -131,8 +132,8 @@ def status() -> None:
 def top() -> None:
     """Watch RUN live: workers and what they wait for, servers and what they have applied, the last decisions.
 
-    On a terminal the screen changes by itself; q ends it, and so does Ctrl-C. Elsewhere one frame is printed, for
-    example by: driftline top my-run | cat. Joins no group and writes nothing.
+    On a terminal the screen updates itself; q or Ctrl-C ends it. Without a terminal it prints one frame, for example:
+    driftline top my-run | cat. Joins no group and writes nothing.
     """
 
 
@@ -142,7 +143,7 @@ def top() -> None:
     "show my-run ledger@-1 --json",
 )
 def show() -> None:
-    """Show WHAT there is in RUN, decoded.
+    """Show a version, the difference of two versions, or a record of RUN, decoded.
 
     \b
     driftline show RUN                 the newest version
@@ -174,8 +175,8 @@ def show() -> None:
 def verify() -> None:
     """Prove RUN: its log is unchanged, and recomputing it gives the recorded bits.
 
-    Joins no group and writes nothing. A run that is still going is proven up to the present end of its ledger. If the
-    broker of --home is not running, it is started for as long as it is read.
+    Joins no group and writes nothing. If the run has not ended, it is proven up to the present end of its ledger. If
+    the broker of --home is not running, the command starts it, and stops it at the end.
     """
 
 
@@ -199,9 +200,9 @@ def verify() -> None:
 def doctor() -> None:
     """Examine a Kafka: addresses, limits, clock, and for RUN its topics and this client's rights.
 
-    With RUN it prints what an administrator runs to make the topics and to let servers and workers in. Nothing is
-    changed; a topic that compares the clocks is made and deleted again, where that is allowed. The exit code is 1 if
-    there is a problem.
+    With RUN it prints the commands with which an administrator creates the topics and gives servers and workers their
+    rights. It changes nothing, except that it creates and deletes a topic to compare the clocks, if it has the right.
+    The exit code is 1 if there is a problem.
     """
 
 
@@ -221,7 +222,7 @@ def doctor() -> None:
 def config() -> None:
     """Show every setting and its source: an option, the environment, a file or the default. Asks no Kafka.
 
-    Values of secret Kafka properties are masked. What is wrong is listed behind the settings, with exit code 2.
+    Values of secret Kafka properties are masked. Problems are listed after the settings, with exit code 2.
     """
 
 
@@ -230,9 +231,9 @@ def config() -> None:
 
 @group("driftline.cli.runs:list_runs", [*CONNECTION, JSON], "runs list")
 def runs() -> None:
-    """List the runs that a Kafka holds, make one, end one, or delete one.
+    """List, create, stop and delete the runs of a Kafka.
 
-    If the broker of --home is not running, it is started for as long as it is needed.
+    If the broker of --home is not running, the command starts it, and stops it at the end.
     """
 
 
@@ -253,14 +254,14 @@ def list_runs() -> None:
     ],
     "runs create my-run --task digits --mode ssp --workers 4",
     parent=runs,
-    short_help="Make a run, or only its topics.",
+    short_help="Create a run, or only its topics.",
 )  # fmt: skip
 def create() -> None:
-    """Make run NAME of a task and its settings, so that workers can join without repeating them.
+    """Create run NAME from a task and its settings, so that workers can join without repeating them.
 
-    A run holds a model, so it is made from a task: its topics are created, the proposal is written, and accepted by a
-    server of the run, or by this command if there is none. Nothing is trained yet. Without a task only the topics are
-    made; the first worker's settings are the run's then.
+    A run begins with a model, so it needs a task. The command creates the topics and proposes the run. A server of the
+    run accepts the proposal; if no server is at work, the command does it. It does not train. Without --task it creates
+    the topics only, and the first worker sets the settings of the run.
     """
 
 
@@ -274,12 +275,12 @@ def create() -> None:
     ],
     "runs stop my-run",
     parent=runs,
-    short_help="End a run at its present version.",
+    short_help="Stop a run at its present version.",
 )
 def stop() -> None:
-    """End run NAME where it stands: its last version is published, and every member ends with exit code 0.
+    """Stop run NAME at its present version: that one is published, and every member ends with exit code 0.
 
-    If no server of the run is at work, this command serves it for as long as that takes.
+    If no server of the run is at work, the command runs one until the end is in the ledger.
     """
 
 
@@ -291,9 +292,9 @@ def stop() -> None:
     short_help="Delete the topics of a run.",
 )
 def delete() -> None:
-    """Delete run NAME: its topics, and with them everything that is known of it. Its logs on this machine stay.
+    """Delete run NAME: its topics, with all their records. Its logs on this machine stay.
 
-    A run with members at work is stopped first, so that they end and know why.
+    If members are at work, the command stops the run first, so that they end and report why.
     """
 
 
@@ -328,12 +329,12 @@ def broker() -> None:
     [HOME, *_NODE, _START],
     "broker start",
     parent=broker,
-    short_help="Start it in the background, or find it running.",
+    short_help="Start the broker in the background.",
 )
 def start() -> None:
-    """Start the broker in the background, or find it running; it runs until `stop`.
+    """Start the broker in the background, unless it runs already; it runs until `stop`.
 
-    Nodes of it that do not run are started, and the others left alone. Prints the bootstrap servers once it answers.
+    Starts only those nodes that do not run. Prints the bootstrap servers as soon as the broker answers.
     """
 
 
@@ -350,7 +351,7 @@ def stop_broker() -> None:
 
 @command("broker", [HOME, JSON], "broker status --json", parent=broker, name="status")
 def status_broker() -> None:
-    """Show whether the broker runs, and where; of several nodes, each."""
+    """Show the state of the broker, and of each of its nodes."""
 
 
 @command(
@@ -361,7 +362,7 @@ def status_broker() -> None:
     short_help="Kill a node, as a crash would.",
 )
 def kill() -> None:
-    """End the process of NODE as a crash would (SIGKILL), to see what follows; `start` brings it back."""
+    """Kill the process of NODE (SIGKILL), as a crash would; `broker start` starts it again."""
 
 
 @command(
@@ -369,10 +370,10 @@ def kill() -> None:
     [HOME, *_NODE, _START],
     "broker run",
     parent=broker,
-    short_help="Run it in the foreground, until Ctrl-C or SIGTERM.",
+    short_help="Run the broker in the foreground, until Ctrl-C or SIGTERM.",
 )
 def run() -> None:
-    """Run the broker until Ctrl-C (exit code 130) or SIGTERM (0); it ends with this process, however that ends."""
+    """Run the broker in this process, until Ctrl-C (exit code 130) or SIGTERM (exit code 0)."""
 
 
 @command(

@@ -185,6 +185,6 @@ HOME = Option(
     envvar="DRIFTLINE_HOME", show_envvar=True, show_default=True,
     help="Keep this machine's broker and the logs of runs in this folder.",
 )  # fmt: skip
-JSON = flag("--json", "as_json", text="Print one JSON object (the last line).")
+JSON = flag("--json", "as_json", text="Print one JSON object, as the last line of stdout.")
 CONNECTION = [*settings("kafka"), CONFIG, HOME]
 """Options of every command that uses a Kafka."""
