@@ -96,8 +96,8 @@ def _pace_columns() -> list[Column]:
         ("staleness, mean", lambda rows: _numbers((mean_staleness(row) for row in rows), 1)),
         ("most", lambda rows: _numbers((max(row.staleness, default=None) for row in rows), 0)),
         ("rejected", lambda rows: _numbers((row.rejected for row in rows), 0)),
-        ("waiting, fast", lambda rows: _percent(row.waiting[0] for row in rows)),
-        ("the other", lambda rows: _percent(row.waiting[1] for row in rows)),
+        ("waiting, first three", lambda rows: _percent(row.waiting[0] for row in rows)),
+        ("waiting, fourth", lambda rows: _percent(row.waiting[1] for row in rows)),
     ]
 
 
