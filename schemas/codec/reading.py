@@ -32,7 +32,7 @@ def record_reader(shape: Shape) -> Callable[[bytes, int], Any]:
         except Unreadable as broken:
             raise Undecodable(f"{name}{broken.path}: {broken.reason}") from None
         if end != len(data):
-            raise Undecodable(f"{name}: {len(data) - end} bytes too many behind the record")
+            raise Undecodable(f"{name}: {len(data) - end} bytes too many after the record")
         return record
 
     return reader

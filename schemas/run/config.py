@@ -55,7 +55,7 @@ class SharedSettings(Strict):
     snapshot_every: Annotated[
         Whole,
         Setting(
-            "Snapshot the whole state every N versions, for servers to go on from after a failure; 0 is never.",
+            "Write a snapshot of the state every N versions, where servers continue after a failure; 0 is never.",
             panel=RECOVERY,
         ),
     ] = 100
@@ -63,8 +63,8 @@ class SharedSettings(Strict):
         str,
         one_of("all", "checkpoint"),
         Setting(
-            "Keep all deltas (every version can be recomputed), or only those since the last checkpoint (the disk "
-            "stays flat).",
+            "Keep deltas: all (every version can be proven), or checkpoint (only those since the last checkpoint; the "
+            "disk stays flat).",
             panel=RECOVERY,
         ),
     ] = "all"

@@ -32,7 +32,7 @@ class Consistency(Strict):
         str,
         one_of(*MODES),
         Setting(
-            "Bound drift: sync (lock-step), ssp (workers up to --staleness versions ahead), buffered (a version for "
+            "Let workers drift apart: sync (not at all), ssp (by up to --staleness versions), buffered (a version for "
             "every --buffer contributions) or async (a version for each contribution).",
             default="sync",
             inferred="inferred from the other bounds, sync without any",
@@ -72,12 +72,14 @@ class Consistency(Strict):
     max_staleness: Annotated[
         int,
         Interval(ge=-1, le=MAX_STALENESS),
-        Setting("Apply --on-stale to contributions that are more than N versions stale; -1 is no limit."),
+        Setting("Accept contributions up to N versions stale, apply --on-stale to others; -1 is no limit."),
     ] = -1
     on_stale: Annotated[
         str,
         one_of("reject", "damp"),
-        Setting("Reject contributions that are too stale, or damp them by --weighting (none counts as inverse there)."),
+        Setting(
+            "Treat contributions beyond --max-staleness: reject, or damp (by --weighting; none counts as inverse)."
+        ),
     ] = "reject"
     max_age_s: Annotated[
         float,

@@ -43,7 +43,7 @@ class LocalWork(Strict):
         Interval(ge=0, le=MAX_CLOCK_S),
         Setting(
             "Give each clock a time box, for example 2s or 500ms: a worker reads as many batches as fit, and its "
-            "contribution weighs as much as it did; 0 is one batch a clock.",
+            "contribution counts for all of their samples; 0 is one batch a clock.",
             name="clock",
             kind=Kind.DURATION,
             expected=f"a duration from {MIN_CLOCK_S * 1000:g}ms to {MAX_CLOCK_S:g}s, like 2s or 500ms, or 0 for none",

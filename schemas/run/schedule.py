@@ -28,14 +28,14 @@ class Schedule(Strict):
     final: Annotated[
         float,
         Interval(ge=0, le=1),
-        Setting("Set the share of the learning rates that is left at the last version.", name="final_rate"),
+        Setting("Lower learning rates with --decay to this share of their size.", name="final_rate"),
     ] = 0.0
     set_by: Annotated[
         str,
         one_of("run", "script"),
         Setting(
-            "Take learning rates from the run (--warmup, --decay and --final-rate), or from each script: a version has "
-            "the weighted mean of its contributions.",
+            "Take learning rates from: run (--warmup, --decay and --final-rate), or script (each script's scheduler; a "
+            "version has their weighted mean).",
             name="schedule",
         ),
     ] = "run"

@@ -141,13 +141,13 @@ def _decision_and_after(page: Page) -> None:
         "4. The decision",
         f"""The coordinator waits for both workers, as lock-step demands, and appends one record to the ledger: the
         contributions, their coefficients (32 and 16 of 48 samples), and the learning rate. From this moment on
-        version {VERSION} exists. `positions` are the offsets behind the last delta of each partition.""",
+        version {VERSION} exists. `positions` are the offsets after the last delta of each partition.""",
     )
     page.record(Stream.LEDGER, 0, lambda one: isinstance(one, Version) and one.version == VERSION)
     page.section(
         "5. The parameters",
         """Each server reads the ledger, sums the deltas in the order in which it lists them, steps its shard and
-        publishes it. `head` is the ledger's hash behind the record above: a reader that follows the run accepts no
+        publishes it. `head` is the ledger's hash after the record above: a reader that follows the run accepts no
         other.""",
     )
     for partition in range(PARTITIONS):

@@ -67,7 +67,7 @@ WAY: Final = {
     ),
     "The server applies it": (
         Stop("consumers/server/shard.py", "Shard.apply", "sums the deltas of the version, block by block"),
-        Stop("src/driftline/rules/sgd.py", "Sgd.step", "changes the weights; other rules stand beside it"),
+        Stop("src/driftline/rules/sgd.py", "Sgd.step", "changes the weights; other rules are in the same folder"),
     ),
     "The worker loads the version": (
         Stop("src/driftline/ledger/follower.py", "ModelReader.on_parameters", "assembles one whole version"),

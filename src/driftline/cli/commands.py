@@ -36,7 +36,7 @@ def _name(role: str) -> Option:
             "--chaos",
             "faults",
             metavar="FAULTS",
-            help='Let faults happen on purpose, such as "kill server-1@50, pause worker-2@80 for 5s" (docs/chaos.md).',
+            help='Cause faults on purpose, such as "kill server-1@50, pause worker-2@80 for 5s" (docs/chaos.md).',
         ),
     ],
     "train digits --workers 4 --mode ssp --staleness 2",
@@ -164,8 +164,7 @@ def show() -> None:
             "--expect",
             metavar="HEAD",
             show_default=False,
-            help="Prove that the ledger passes through this head, which was kept elsewhere: 16 or more of its hex "
-            "digits.",
+            help="Prove that the ledger has this head at some record: 16 to 64 hex digits of a head that you kept.",
         ),
         *CONNECTION,
         JSON,

@@ -42,7 +42,7 @@ class RunSettings(SharedSettings):
         int | None,
         Interval(ge=1, le=1_000_000),
         Setting(
-            "End after N passes over the data instead.",
+            "End after N passes over the data, instead of --steps.",
             inferred="--steps decides",
             example="5",
             zero="zero passes train nothing",
@@ -54,7 +54,7 @@ class RunSettings(SharedSettings):
         Setting("With local steps: set the learning rate of the servers' SGD with Nesterov momentum.", panel=LOCAL),
     ] = 0.7
     outer_momentum: Annotated[
-        float, Interval(ge=0, le=1), Setting("With local steps: set the momentum of that SGD.", panel=LOCAL)
+        float, Interval(ge=0, le=1), Setting("With local steps: set the momentum of the servers' SGD.", panel=LOCAL)
     ] = 0.9
     samples: Annotated[Whole, Setting("Lease N samples, which a script reads by a Sampler.", script=True)] = 0
     batch_size: Annotated[Whole, Setting("Read N samples in one step of a script, as a rule.", script=True)] = 0

@@ -49,9 +49,9 @@ class KafkaSection:
         str,
         one_of("auto", "consumer", "static", "classic"),
         Setting(
-            "Share partitions between servers by: consumer (the newer protocol; Kafka says when a silent server "
-            "is given up), static (the classic one; a server that comes back gets its partitions again), classic "
-            "(without that), or auto (consumer where it notices a dead server soon, as on the broker of --home, else "
+            "Share partitions between servers by: consumer (the newer protocol; Kafka sets when a silent server is "
+            "replaced), static (the classic one; a server that comes back gets its partitions again), classic (without "
+            "that), or auto (consumer where Kafka replaces a silent server soon, as on the broker of --home, else "
             "static)."
         ),
     ] = "auto"

@@ -2,7 +2,7 @@
 
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -14,7 +14,18 @@ from tests.support import ROOT
 from tests.unit.config.test_docs import ALL
 
 SOURCES = sorted({*modules().values(), *ROOT.glob("tests/**/*.py"), *ROOT.glob("bench/**/*.py")} - {Path(__file__)})
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.md")])
+TOOLS = sorted(
+    [
+        *(ROOT / name for name in ("Makefile", "Dockerfile", "docker-compose.yml", "mkdocs.yml", "pyproject.toml")),
+        *(
+            one
+            for folder in ("examples", "deploy", ".devcontainer")
+            for one in ROOT.glob(f"{folder}/*")
+            if one.is_file()
+        ),
+    ]
+)
 
 INSTEAD = {
     r"(who|whom|what)soever|whoever|whomever": "the role: the worker, the server, the coordinator, a client",
@@ -29,15 +40,24 @@ INSTEAD = {
     r"timed clocks?|time-boxed clocks?": "time box",
     r"anew": "again, from nothing",
 }
-"""Words that no page uses, and what to write instead."""
+"""Words that no text uses, and what to write instead."""
+
+INSTEAD_IN_PAGES = INSTEAD | {
+    r"beside": "next to, with, in addition to",
+    r"(record|ledger|head|offset|delta|checkpoint|snapshot)s? behind|behind (it|them|all)": "after",
+    r"next to nothing": "almost nothing",
+    r"in the middle of (five|nine)|at last|as they come": "the median, last, with their defaults",
+    r"(an? |the )?one who|those who": "the role",
+}
+"""Words that no page, help text or file of a tool uses: these read like a translation."""
 
 NAMES = re.compile(r"```.*?```|`[^`]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 """Code, comments and link targets: these are names."""
 
 
-def found(text: str) -> Iterator[str]:
+def found(text: str, instead: Mapping[str, str] = INSTEAD) -> Iterator[str]:
     """Yield each word of a text that has a better one."""
-    for pattern, better in INSTEAD.items():
+    for pattern, better in instead.items():
         for match in re.finditer(rf"(?<![-\w.])({pattern})(?![-\w])", NAMES.sub(" ", text), re.IGNORECASE):
             yield f"{match[0]!r}: write {better}"
 
@@ -57,7 +77,13 @@ def test_a_page_is_in_plain_english(page: Path) -> None:
     text = page.read_text()
     if page.name == "CHANGELOG.md":
         text = re.split(r"^## \[\d", text, flags=re.MULTILINE)[0]
-    assert list(found(text)) == []
+    assert list(found(text, INSTEAD_IN_PAGES)) == []
+
+
+@pytest.mark.parametrize("file", TOOLS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_file_of_a_tool_is_in_plain_english(file: Path) -> None:
+    """What people read before they run it."""
+    assert list(found(file.read_text(), INSTEAD_IN_PAGES)) == []
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
@@ -77,15 +103,21 @@ def _prose(source: Path) -> Iterator[str]:
 @pytest.mark.parametrize("words", ALL)
 def test_a_help_text_is_in_plain_english(words: str) -> None:
     """Of every command and every option."""
-    assert list(found("\n".join(spoken(ALL[words])))) == []
+    assert list(found("\n".join(spoken(ALL[words])), INSTEAD_IN_PAGES)) == []
 
 
 def test_the_overview_is_in_plain_english() -> None:
     """Of the command itself."""
-    assert list(found("\n".join(spoken(main)))) == []
+    assert list(found("\n".join(spoken(main)), INSTEAD_IN_PAGES)) == []
 
 
 @pytest.mark.parametrize("text", ["for whoever asks", "Nobody waits", "the sample is burned", "it says\nwho said it"])
 def test_a_word_that_has_a_better_one_would_be_found(text: str) -> None:
     """The check can fail."""
     assert list(found(text)) != []
+
+
+@pytest.mark.parametrize("text", ["with a server beside it", "the records behind it", "those who join"])
+def test_a_word_that_reads_like_a_translation_would_be_found(text: str) -> None:
+    """In a page."""
+    assert list(found(text, INSTEAD_IN_PAGES)) != []

@@ -145,7 +145,10 @@ def test_the_administrators_commands_name_every_topic_and_right_once() -> None:
             assert right.command(named[role], "kafka:9093") in lines
     assert any("User:READER" in line for line in lines)
     assert heading(named).endswith("; --principal ROLE=PRINCIPAL names READER, OWNER:")
-    assert heading(dict.fromkeys(ROLES, "User:ada")) == "An administrator runs, as far as it is not done yet:"
+    assert (
+        heading(dict.fromkeys(ROLES, "User:ada"))
+        == "An administrator runs those of these commands that are not done yet:"
+    )
     assert all(shlex.split(line)[2] == "kafka:9093" for line in lines)
     assert PLACEHOLDERS.keys() == set(ROLES)
 

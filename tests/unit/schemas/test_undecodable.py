@@ -70,7 +70,7 @@ BAD: list[tuple[bytes | None, str]] = [
     (b"\xc3\x01\x00\x01\x02\x03\x04\x05\x06\x07rest", r"unknown schema fingerprint 0001020304050607"),
     (message(Tick), r"Tick\.run: the bytes end in the middle of it"),
     (message(Tick, UUID_A, long(1), b"\x80"), r"Tick\.sequence: the bytes end in the middle of it"),
-    (message(Tick, UUID_A, long(1), long(2), b"\x00"), r"Tick: 1 bytes too many behind the record"),
+    (message(Tick, UUID_A, long(1), long(2), b"\x00"), r"Tick: 1 bytes too many after the record"),
     (message(Tick, UUID_A, long(1), b"\xff" * 10 + b"\x01"), r"Tick\.sequence: an integer of more than ten bytes"),
     (message(Tick, UUID_A, long(1), b"\xff" * 9 + b"\x02"), r"Tick\.sequence: an integer of more than 64 bits"),
     (message(Leave, UUID_A, long(-1), b"w0"), r"Leave\.worker: declares a negative size of -1 bytes"),

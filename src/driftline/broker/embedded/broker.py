@@ -240,8 +240,8 @@ class EmbeddedBroker:
         for node in self._nodes():
             if node.address.node_id == number:
                 return node
-        known = ", ".join(map(str, self.nodes)) or "none: it was never started"
-        raise UsageError(f"the broker of {self.home} has no node {number}; its nodes are {known}")
+        known = f"its nodes are {', '.join(map(str, self.nodes))}" if self.nodes else "it was never started"
+        raise UsageError(f"the broker of {self.home} has no node {number}; {known}")
 
     def _start(self, deadline_s: float) -> Cluster:
         if not self._layout.cluster_file.exists():

@@ -37,5 +37,5 @@ def report_lines(run: str, report: Report) -> list[str]:
     ]
     if report.expected_head is not None:
         passed = report.expected_head
-        facts.append(("expected", f"found behind ledger offset {passed.offset} ({passed.record})"))
+        facts.append(("expected", f"found after ledger offset {passed.offset} ({passed.record})"))
     return [*table(facts), *(f"alarm: {alarm}" for alarm in report.alarms)]

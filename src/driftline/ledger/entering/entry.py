@@ -164,7 +164,7 @@ class _Looking:
         value = values[0][1] if values and values[0][0] == offset else None
         record = decode(value)
         if not isinstance(record, kind) or next_head(record.parent, value or b"") != head:
-            raise _PassedOver(f"at offset {offset} stands no {kind.__name__} with head {head.hex()[:16]} behind it")
+            raise _PassedOver(f"at offset {offset} is no {kind.__name__} with head {head.hex()[:16]} after it")
         return record
 
     def _has_checkpoints(self) -> bool:

@@ -60,7 +60,7 @@ def heading(principals: Mapping[str, str]) -> str:
     """Return the line above the commands; it explains the placeholders in capitals, if there are any."""
     unnamed = [role for role in ROLES if principals[role] == PLACEHOLDERS[role]]
     explained = "; --principal ROLE=PRINCIPAL names " + ", ".join(map(str.upper, unnamed)) if unnamed else ""
-    return f"An administrator runs, as far as it is not done yet{explained}:"
+    return f"An administrator runs those of these commands that are not done yet{explained}:"
 
 
 def commands(run: str, partitions: int, principals: Mapping[str, str], bootstrap_servers: str) -> list[str]:

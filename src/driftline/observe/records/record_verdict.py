@@ -46,7 +46,7 @@ def verdict(position: RecordPosition, record: AnyRecord, value: bytes, ledger: A
 
 def _ledger(position: RecordPosition, ledger: AnnotatedLedger) -> str:
     entry = next(one for one in ledger.entries if one.offset == position.offset)
-    return f"{entry.note}; the head behind it is {entry.head.hex()}" if entry.counts else entry.note
+    return f"{entry.note}; the head after it is {entry.head.hex()}" if entry.counts else entry.note
 
 
 def fate_of_clock(group: GroupId, clock: int, ledger: AnnotatedLedger) -> str:

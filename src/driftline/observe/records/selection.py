@@ -60,7 +60,7 @@ def parse_selection(text: str) -> Selection:
         return _position(text, record[1], record[2], int(record[3]))
     versions = _VERSION.fullmatch(text)
     if versions is None:
-        raise UsageError(f"{text!r} is nothing that can be shown: {FORMS}")
+        raise UsageError(f"{text!r} is neither a version nor a record: {FORMS}")
     first, second = (None if word in (HEAD, None) else int(word) for word in versions.groups())
     return OneVersion(first) if versions[2] is None else TwoVersions(first, second)
 

@@ -23,7 +23,7 @@ def disk_use(config: RunConfig, layout: Layout) -> str:
     per_version, most = layout.elements * FP32_BYTES * config.workers, most_bytes(config, layout)
     if config.trims:
         return (
-            f"on Kafka's disks: about {size(per_version)} of deltas a version, deleted behind each checkpoint (every "
+            f"on Kafka's disks: about {size(per_version)} of deltas a version, deleted after each checkpoint (every "
             f"{config.snapshot_every} versions), so about {size(most)} at a time, a copy"
         )
     growth = f"about {size(per_version)} of deltas a version"

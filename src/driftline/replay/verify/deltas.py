@@ -157,7 +157,7 @@ class DeltasProof:
         version = self._ledger.state.used_at[clock]
         limit = self._ledger.state.versions[version].positions[self._owned.partition]
         if offset >= limit:
-            problem = "a delta stands behind the position that its version records, so it was moved or put in"
+            problem = "a delta comes after the position that its version records, so it was moved or put in"
             self._bad(clock, version, shard, offset, problem, f"an offset below {limit}", f"offset {offset}")
 
     def _check_progress(self, clock: Clock) -> None:
@@ -209,7 +209,7 @@ class DeltasProof:
         places = [(place[1], clock, shard) for clock in clocks for shard in self._slot_of
                   if (place := self.place(clock, shard)) is not None]  # fmt: skip
         offset, clock, shard = max(places, default=(None, clocks[0], 0))
-        problem = "a delta stands behind others that were computed after its version, so it was moved"
+        problem = "a delta comes after others that were computed after its version, so it was moved"
         self._bad(clock, record.version, shard, offset, problem, "an earlier offset", f"offset {offset}")
 
     # -- questions ---------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class LedgerProof:
             self._break(self._loose)
         if self._expect and self.passed is None:
             end, head = self.state.next_offset, self.state.chain.head.hex()
-            found = f"the head {head} behind its last record, and another one behind every record before it"
+            found = f"the head {head} after its last record, and another one after every record before that"
             problem = "the ledger does not pass through the expected head"
             self._bad(end, self.state.version, problem, f"a head {self._expect}", found)
 
@@ -188,11 +188,9 @@ class LedgerProof:
         early = self._early.get(self.state.chain.head)
         if early is not None and not self._broken:
             self._broken = True
-            problem = (
-                f"the record builds on the one at offset {offset}, which stands behind it: their order was changed"
-            )
+            problem = f"the record builds on the one at offset {offset}, which comes after it: their order was changed"
             head = self.state.chain.head.hex()
-            self._bad(early, self.state.version, problem, f"head {head} before it", f"head {head} behind it")
+            self._bad(early, self.state.version, problem, f"head {head} before it", f"head {head} after it")
 
     def _break(self, found: _Break) -> None:
         if self._broken:
@@ -202,7 +200,7 @@ class LedgerProof:
             found.culprit,
             found.version,
             f"the records from offset {found.offset} on build on something else than what stands here: it was "
-            "changed, or a record was put in or taken out behind it",
+            "changed, or a record was put in or taken out after it",
             f"head {found.parent.hex()}",
             f"head {found.head.hex()}",
         )
