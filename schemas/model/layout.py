@@ -25,15 +25,13 @@ from driftline.schemas.model.dtypes import BUFFER, BUFFER_BYTES, WORD_BYTES
 MAX_SHARD_ELEMENTS: Final = 240 * 1024
 """960 KiB of fp32: with its header a record stays below the default size limits of Kafka and librdkafka, 1 MB."""
 
-_WRAPPERS: Final = frozenset({"_orig_mod", "module"})
-
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One parameter or buffer in the flat vector.
 
     Attributes:
-        name: normalised, see `normalise_name`.
+        name: as in the ``state_dict()`` of the plain model.
         aliases: other names of the same tensor (tied weights), normalised.
         shape: of the tensor; () of a scalar, (0, 4) of an empty one: kept as they are.
         dtype: of the tensor in the worker. Of a parameter the vector holds the float32 that its values are rounded
@@ -188,15 +186,6 @@ def layout_from_json(text: str) -> Layout:
         for segment in raw["segments"]
     )
     return Layout(segments, raw["partitions"])
-
-
-def normalise_name(name: str) -> str:
-    """Return a parameter's name without what wrappers add: components ``_orig_mod`` (compile) and ``module`` (DDP).
-
-    The last component is the parameter's own name and always stays.
-    """
-    *path, own = name.split(".")
-    return ".".join([*(part for part in path if part not in _WRAPPERS), own])
 
 
 def layout_differences(ours: Layout, theirs: Layout) -> list[str]:

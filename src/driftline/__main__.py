@@ -1,7 +1,7 @@
 """Where the command begins: ``driftline``, and ``python -m driftline``.
 
-A service manager may send SIGTERM, and a person Ctrl-C, while Python still imports what the command needs. So signals
-are the first thing that is taken care of; everything else is imported behind that.
+A service manager may send SIGTERM, a person Ctrl-C, and a terminal SIGHUP, while Python still imports what the command
+needs. So signals are the first thing that is taken care of; everything else is imported behind that.
 """
 
 import os
@@ -10,14 +10,20 @@ import sys
 from types import FrameType
 
 STOPPED = {"server": 0, "worker": 0}
-"""Exit code after SIGTERM of commands that run until they are stopped; of all others it is 130."""
+"""Exit code after SIGTERM or SIGHUP of commands that run until they are stopped; of all others it is 130."""
 
 INTERRUPTED = 130
 
 
+WITH_VALUE = "--log-format"
+"""The option before the command that takes a value, perhaps as a word of its own."""
+
+
 def _command() -> str:
-    """Return the command that was typed; the options before it take no values."""
-    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    """Return the command that was typed."""
+    words = sys.argv[1:]
+    pairs = zip(words, ["", *words], strict=False)
+    return next((word for word, before in pairs if not word.startswith("-") and before != WITH_VALUE), "")
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
@@ -28,7 +34,8 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run the command."""
-    before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
+    taken = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _end) for number in taken if signal.getsignal(number) != signal.SIG_IGN}
     from driftline.cli import main as command  # noqa: PLC0415 - see the top of this module
 
     if _command() not in STOPPED:  # a role puts handlers of its own in the place of these

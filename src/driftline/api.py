@@ -27,6 +27,7 @@ from driftline.runs.naming import read_run_url
 from driftline.runtime.outcome import check_finish
 from driftline.schemas.effects import Finish
 from driftline.telemetry import configure_logging, forget_identity
+from driftline.training.model.wrappers import state_for
 from driftline.training.optimizer.optimizer import ScriptOptimizer
 from driftline.training.optimizer.worker_names import VARIABLE
 
@@ -142,6 +143,7 @@ def load(
     url: str,
     version: int | None = None,
     *,
+    model: nn.Module | None = None,
     timeout: float = 60.0,
     kafka: Mapping[str, str] | None = None,
     config: str | os.PathLike[str] | None = None,
@@ -152,6 +154,7 @@ def load(
     Args:
         url: address of the run, see `Optimizer`.
         version: its number. It must have been published, and still be in the log. Default: the newest.
+        model: is loaded with it, also one that is compiled or wrapped for several devices.
         timeout: longest wait for a complete version, in seconds.
         kafka: see `Optimizer`.
         config: see `Optimizer`.
@@ -165,6 +168,8 @@ def load(
     """
     with _opened(url, kafka, config, broker) as (found, run):
         one = load_newest(found, run, timeout) if version is None else load_one(found, run, version)
+    if model is not None:
+        model.load_state_dict(state_for(model, one.state))
     return one.state
 
 
@@ -196,7 +201,7 @@ def follow(
     with _opened(url, kafka, config, broker) as (found, run):
         for one in follow_run(found, run, timeout):
             if model is not None:
-                model.load_state_dict(one.state)
+                model.load_state_dict(state_for(model, one.state))
             yield one
 
 

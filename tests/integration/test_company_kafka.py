@@ -5,6 +5,7 @@ Every refusal must come well before `PATIENCE_S`, after which librdkafka's own t
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from driftline.broker.embedded.cluster import HOST
 from driftline.broker.kafka import KafkaBroker, KafkaSettings
 from driftline.broker.kafka.errors import Right
-from driftline.broker.topics import run_topics
+from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.errors import BrokerError
+from driftline.ledger.entering.reading import read_ledger
 from driftline.observe.doctor.examine import examine
 from driftline.observe.doctor.findings import OK, PROBLEM, findings, missing_rights
 from driftline.observe.doctor.rights import rights_of
@@ -87,6 +89,7 @@ def test_a_certificate_that_the_broker_knows_is_let_in(secured: Secured) -> None
 # -- rights ----------------------------------------------------------------------------------------------------------
 
 SERVER, WORKER = "alice", "bob"
+STEPS = 6
 
 
 def broker_of(secured: Secured, user: str) -> KafkaBroker:
@@ -103,8 +106,10 @@ def make_topics(secured: Secured, run: str) -> None:
 
 def try_run(secured: Secured, run: str) -> Ends:
     """Run a server as one user and a worker as another until both have ended, or one cannot get on."""
-    ends = Ends()
-    ends.play(broker_of(secured, SERVER), broker_of(secured, WORKER), sgd_offer(run, 1, steps=3))
+    ends, offer = Ends(), sgd_offer(run, 1, steps=STEPS)
+    # Past checkpoints, with old deltas deleted behind them: a server must also write snapshots and delete records.
+    offer = replace(offer, config=replace(offer.config, snapshot_every=2, retain="checkpoint"))
+    ends.play(broker_of(secured, SERVER), broker_of(secured, WORKER), offer)
     ends.wait(PATIENCE_S)
     ends.stop.set()
     return ends
@@ -118,12 +123,19 @@ def test_a_run_works_with_the_rights_that_are_listed(secured: Secured) -> None:
     secured.allow(WORKER, rights_of("worker", run))
     ends = try_run(secured, run)
     assert not ends.errors
-    assert {finish.reason for finish in ends.finishes.values()} == {"reached version 3"}
+    assert {finish.reason for finish in ends.finishes.values()} == {f"reached version {STEPS}"}
     assert set(ends.finishes) == {"server", "worker"}
+    everything = KafkaBroker(KafkaSettings(secured.plain))
+    assert read_ledger(everything, run).checkpoint is not None
+    with closing(everything.admin()) as admin:
+        assert any(bounds.begin > 0 for bounds in admin.bounds(topic_name(run, Stream.DELTAS)).values())
 
 
 MISSING = [
-    (user, role, right) for user, role in ((SERVER, "server"), (WORKER, "worker")) for right in rights_of(role, "RUN")
+    (user, role, right)
+    for user, role in ((SERVER, "server"), (WORKER, "worker"))
+    for right in rights_of(role, "RUN")
+    if right.operation != "Delete"  # without it old deltas stay: a warning, and a metric
 ]
 
 

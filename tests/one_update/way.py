@@ -99,6 +99,7 @@ BESIDE: Final = {
         "src/driftline/ledger/entering/same_run.py",
         "src/driftline/ledger/known_ends.py",
     ),
+    "whether the script has changed weights itself": ("training/optimizer/loaded.py",),
     "settings, names and counters that those above look up": (
         "schemas/effects.py",
         "schemas/run/config.py",
@@ -111,6 +112,7 @@ BESIDE: Final = {
         "src/driftline/rules/engines.py",
         "src/driftline/runtime/traffic.py",
         "training/model/tensors.py",
+        "training/model/wrappers.py",
     ),
 }
 """Modules that run in an update and that no gradient passes, by what they are there for."""

@@ -48,6 +48,15 @@ __all__ = [
     "state_dict_of",
 ]
 
+
+class ModelDiffers(RunRefused):
+    """A model that is not that of the run; ``details`` has a line for each difference."""
+
+    def __init__(self, details: str) -> None:
+        super().__init__(f"this model is not that of the run:\n{details}")
+        self.details = details
+
+
 FlatArray: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -160,7 +169,7 @@ def _bound(model: nn.Module, layout: Layout) -> Iterator[tuple[Segment, torch.Te
     tensors = _tensors(model)
     differences = _differences(tensors, layout)
     if differences:
-        raise RunRefused("this model is not that of the run:\n" + "\n".join(differences))
+        raise ModelDiffers("\n".join(differences))
     return zip(layout.segments, (named.tensor for named in tensors), strict=True)
 
 

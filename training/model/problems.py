@@ -1,6 +1,6 @@
 """What this release cannot train of a model: every problem, by name and with the way out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn, optim
@@ -10,14 +10,18 @@ from driftline.schemas.model.dtypes import BUFFER_BYTES, PARAMETER_DTYPES
 from driftline.training.model.rule import group_of_parameters
 from driftline.training.model.tensors import NamedBuffer, NamedParameter, dtype_name, named_buffers, named_tensors
 
+_SHOWN = 3
+"""Names in a message about many."""
+
 
 def model_problems(model: nn.Module, optimizer: optim.Optimizer) -> list[str]:
     """Return one line a thing about the model that this release cannot train, by name; empty when there is none."""
     parameters, buffers = named_tensors(model), named_buffers(model)
     groups = group_of_parameters(optimizer)
     problems = [problem for named in parameters for problem in _parameter_problems(named)]
+    problems += _dtype_problems(parameters)
     problems += [problem for named in buffers for problem in _buffer_problems(named)]
-    problems += _name_problems((*parameters, *buffers))
+    problems += _extra_state_problems(model)
     problems += _shared_memory_problems((*parameters, *buffers))
     problems += _foreign_problems(parameters, optimizer)
     # numel() of an uninitialised parameter fails; it is named above, and may be meant to train.
@@ -43,12 +47,28 @@ def _parameter_problems(named: NamedParameter) -> Iterator[str]:
     if _is_lazy(tensor):
         yield f"{name} has no shape yet; run one batch through the model in model()"
         return
+    if hasattr(tensor, "device_mesh"):
+        yield f"{name} is a {type(tensor).__name__}, spread over devices; a worker holds the whole model on one of them"
+        return
     if tensor.is_complex():
         yield f"{name} is {dtype_name(tensor)}; hold its real and imaginary parts as two float32 parameters"
-    elif dtype_name(tensor) not in PARAMETER_DTYPES:
-        dtypes = ", ".join(PARAMETER_DTYPES)
-        yield f"{name} is {dtype_name(tensor)}, and trained are {dtypes}: call model.float() in model()"
     yield from _storage_problems(name, tensor)
+
+
+def _dtype_problems(parameters: Sequence[NamedParameter]) -> Iterator[str]:
+    """Yield one line a dtype: a model is mostly of one."""
+    names: dict[str, list[str]] = {}
+    for named in parameters:
+        dtype = dtype_name(named.tensor)
+        if dtype not in PARAMETER_DTYPES and not named.tensor.is_complex() and not _is_lazy(named.tensor):
+            names.setdefault(dtype, []).append(named.name)
+    for dtype, own in names.items():
+        more = f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
+        whose = f"{', '.join(own[:_SHOWN])}{more}: parameters are" if own[1:] else f"parameter {own[0]} is"
+        yield (
+            f"{whose} {dtype}, and trained are {', '.join(PARAMETER_DTYPES)}; call model.float() before the optimizer "
+            f"is made"
+        )
 
 
 def _buffer_problems(named: NamedBuffer) -> Iterator[str]:
@@ -73,13 +93,13 @@ def _storage_problems(name: str, tensor: torch.Tensor) -> Iterator[str]:
         yield f"{name} is expanded: its elements share memory; make it an own tensor with clone()"
 
 
-def _name_problems(tensors: tuple[NamedParameter | NamedBuffer, ...]) -> Iterator[str]:
-    seen: set[str] = set()
-    for named in tensors:
-        for name in {named.name, *named.aliases}:
-            if name in seen:
-                yield f"two tensors are called {name} once 'module.' and '_orig_mod.' are taken off; rename one"
-            seen.add(name)
+def _extra_state_problems(model: nn.Module) -> Iterator[str]:
+    for path, module in model.named_modules():
+        if type(module).get_extra_state is not nn.Module.get_extra_state:
+            yield (
+                f"module {path or type(module).__name__} has extra state (get_extra_state), which a run does not "
+                f"carry, so that load_state_dict() would lack it; hold it in a buffer"
+            )
 
 
 def _shared_memory_problems(tensors: tuple[NamedParameter | NamedBuffer, ...]) -> Iterator[str]:

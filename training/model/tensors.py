@@ -12,14 +12,14 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from driftline.schemas.model.layout import normalise_name
+from driftline.training.model.wrappers import names_of
 
 Words = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class NamedParameter:
-    """One parameter of a model: its first name and the others, normalised, and the parameter itself."""
+    """One parameter of a model: its first name and the others, without wrappers, and the parameter itself."""
 
     name: str
     aliases: tuple[str, ...]
@@ -33,7 +33,7 @@ class NamedParameter:
 
 @dataclass(frozen=True, slots=True)
 class NamedBuffer:
-    """One persistent buffer of a model: its first name and the others, normalised, the tensor, and whose it is."""
+    """One persistent buffer of a model: its names without wrappers, the first apart, the tensor, and whose it is."""
 
     name: str
     aliases: tuple[str, ...]
@@ -43,9 +43,9 @@ class NamedBuffer:
 
 def named_tensors(model: nn.Module) -> tuple[NamedParameter, ...]:
     """Return every parameter once, with all its names, in the order of ``named_parameters()``."""
-    names: dict[nn.Parameter, list[str]] = {}
+    plain, names = names_of(model), dict[nn.Parameter, list[str]]()
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(normalise_name(name))
+        names.setdefault(parameter, []).append(plain(name))
     return tuple(NamedParameter(own[0], tuple(own[1:]), parameter) for parameter, own in names.items())
 
 
@@ -54,9 +54,9 @@ def named_buffers(model: nn.Module) -> tuple[NamedBuffer, ...]:
 
     What a module registers with ``persistent=False`` it makes again by itself; that is no part of the model's state.
     """
-    found: dict[torch.Tensor, tuple[str, list[str]]] = {}
+    plain, found = names_of(model), dict[torch.Tensor, tuple[str, list[str]]]()
     for owner, name, buffer in _persistent(model):
-        found.setdefault(buffer, (owner, []))[1].append(normalise_name(name))
+        found.setdefault(buffer, (owner, []))[1].append(plain(name))
     return tuple(NamedBuffer(own[0], tuple(own[1:]), buffer, owner) for buffer, (owner, own) in found.items())
 
 
@@ -81,7 +81,7 @@ def read_tensor(tensor: torch.Tensor, words: Words) -> None:
         tensor: of any dtype of `driftline.schemas.model.dtypes.BUFFER_BYTES`, on any device, with any strides.
         words: float32, as many as the segment has; what the bytes leave over becomes zero.
     """
-    plain = torch.empty(tensor.shape, dtype=tensor.dtype)
+    plain = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")  # whatever the script's default device is
     plain.copy_(tensor.detach())
     raw = _swapped(_bytes_of(plain), tensor.dtype)
     filled = np.zeros(words.size, "<f4")
@@ -96,7 +96,7 @@ def write_tensor(words: Words, tensor: torch.Tensor) -> None:
 
 def tensor_of(words: Words, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
     """Return words as a tensor with memory of its own."""
-    plain = torch.empty(shape, dtype=dtype)
+    plain = torch.empty(shape, dtype=dtype, device="cpu")
     own = _bytes_of(plain)
     raw = np.ascontiguousarray(words, "<f4").view(np.uint8)
     own[:] = _swapped(raw[: own.size], dtype)

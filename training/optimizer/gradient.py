@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -117,7 +118,7 @@ def loss_of_closure(found: Any) -> float:
     """Return the loss that a closure gave; NaN if it gave something else, as torch lets it."""
     if isinstance(found, torch.Tensor):
         return float(found.detach()) if found.numel() == 1 else math.nan
-    return float(found) if isinstance(found, int | float) else math.nan
+    return float(found) if isinstance(found, Real) else math.nan
 
 
 def first_gradient(model: nn.Module) -> torch.Tensor | None:
@@ -156,6 +157,8 @@ def _number(name: str, value: Any) -> float:
         if value.numel() != 1:
             raise UsageError(f"{name} is a tensor of shape {tuple(value.shape)}, not one number")
         return float(value.detach())
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise UsageError(f"{name} is {value!r}, not a number")
     return float(value)

@@ -1,5 +1,6 @@
 """What a script brings to a run: its model, the rule of its optimizer, and the settings that were chosen."""
 
+import multiprocessing
 from dataclasses import replace
 
 from torch import nn, optim
@@ -36,6 +37,19 @@ def check_arguments(torch_optimizer: object, model: object) -> None:
         raise UsageError(
             "the torch optimizer has a learning rate scheduler already, which may have changed its rates; make the "
             "driftline.Optimizer first, and then a scheduler of it"
+        )
+
+
+def check_process() -> None:
+    """Return unless a child of multiprocessing is importing the script, to find what it shall run.
+
+    Raises:
+        UsageError: it is; says where the optimizer belongs.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UsageError(
+            "driftline.Optimizer is made while a process that multiprocessing has started imports the script: each "
+            "worker process of a DataLoader would join the run. Make it under if __name__ == '__main__', as the loop is"
         )
 
 

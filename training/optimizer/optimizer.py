@@ -25,7 +25,7 @@ from driftline.telemetry.metrics import WatchMetrics
 from driftline.training.model.tensors import named_tensors
 from driftline.training.optimizer import process
 from driftline.training.optimizer.gradient import StepReport, loss_of_closure, read_loss, read_weight, watch_gradients
-from driftline.training.optimizer.offer import Offers, check_arguments
+from driftline.training.optimizer.offer import Offers, check_arguments, check_process
 from driftline.training.optimizer.process import TERMINATION
 from driftline.training.optimizer.state import KEY, check_state
 from driftline.training.optimizer.steps import Steps
@@ -40,6 +40,12 @@ SETTLE_S = 10.0
 
 EXIT_SETTLE_S = 1.0
 """The same at the end of the process, and where an error or an interrupt ends a ``with`` block."""
+
+
+NO_BACKWARD = (
+    "step() without a backward pass, on gradients that are all zero, does nothing. Tools that read an optimizer's "
+    "state make such steps; the state of this one is in Kafka"
+)
 
 
 class ScriptOptimizer(optim.Optimizer):
@@ -88,6 +94,7 @@ class ScriptOptimizer(optim.Optimizer):
         metrics: Address | None = None,
         using: ExitStack | None = None,
     ) -> None:
+        check_process()
         check_arguments(torch_optimizer, model)
         offers = Offers(model, torch_optimizer, settings)
         super().__init__(torch_optimizer.param_groups, torch_optimizer.defaults)
@@ -167,6 +174,9 @@ class ScriptOptimizer(optim.Optimizer):
             if closure is None or steps.over:
                 log.warning("gradients of an earlier version are dropped: the step before this one was interrupted")
                 return None
+        if closure is None and steps.is_empty:
+            log.warning("%s", NO_BACKWARD)
+            return None
         found = None
         if closure is not None:
             with torch.enable_grad():
@@ -263,6 +273,8 @@ class ScriptOptimizer(optim.Optimizer):
         if taken is None:
             return 0
         _remove(self._hooks)
+        if self._steps is not None and not self._steps.count and not self._steps.over:
+            log.warning("worker %s leaves without a contribution: opt.step() was never called", self.worker)
         _, _, (member, using, pid, _), _ = taken
         return _leave(member, using, pid, min(timeout, EXIT_SETTLE_S) if TERMINATION.is_asked else timeout)
 

@@ -1,4 +1,4 @@
-"""What the optimizers of one process share: a list of them, and the handler of SIGTERM.
+"""What the optimizers of one process share: a list of them, and the handler of SIGTERM and SIGHUP.
 
 The list is for a notebook's cell that is run again, and for a model that is given to two optimizers.
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 MOST_SHOWN = 5
 """Parameters that a message names."""
 
-EXIT_CODE = 128 + signal.SIGTERM
-"""What shells and service managers take for "ended by SIGTERM"."""
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""That end a process unless it handles them: a service manager's, and that of a terminal which is closed."""
 
 END_WITHIN_S = 8.0
 """After so long the process is ended, whatever it waits for."""
@@ -108,7 +108,7 @@ def _of_this_process() -> "weakref.WeakSet[Registered]":
 
 
 class Termination:
-    """A handler of SIGTERM for as long as an optimizer needs it.
+    """A handler of SIGTERM and SIGHUP for as long as an optimizer needs it.
 
     Args:
         end: ends the process at once, with an exit code.
@@ -120,40 +120,55 @@ class Termination:
         self._within_s = within_s
         self._users = 0
         self._is_asked = False
+        self._knows_forks = False
+        self._code = 0
 
     @property
     def is_asked(self) -> bool:
-        """Whether SIGTERM has come."""
+        """Whether one of them has come."""
         return self._is_asked
 
     def hold(self) -> None:
-        """Handle SIGTERM from now on, unless the script does so itself, or this is not its main thread."""
+        """Handle the signals from now on, unless the script does so itself, or this is not its main thread.
+
+        A signal that is ignored stays so, as under `nohup`. In a child that is forked off nothing is handled: the run
+        is its parent's.
+        """
         if threading.current_thread() is not threading.main_thread():
             return
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._on_signal)
+        if not self._knows_forks:
+            self._knows_forks = True
+            os.register_at_fork(after_in_child=self._reset)
+        for number in SIGNALS:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._on_signal)
         self._users += 1
 
     def release(self) -> None:
-        """Leave SIGTERM to Python again once no optimizer needs this; a handler of the script stays."""
+        """Leave the signals to Python again once no optimizer needs this; a handler of the script stays."""
         self._users = max(0, self._users - 1)
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and not self._users and signal.getsignal(signal.SIGTERM) == self._on_signal:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if not self._users and threading.current_thread() is threading.main_thread():
+            self._reset()
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _reset(self) -> None:
+        for number in SIGNALS:
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._code = 128 + number  # what shells and service managers take for "ended by this signal"
         if self._is_asked:
-            self._end(EXIT_CODE)
+            self._end(self._code)
         self._is_asked = True
-        log.warning("SIGTERM: the script ends here, and leaves its run")
+        log.warning("%s: the script ends here, and leaves its run", signal.Signals(number).name)
         timer = threading.Timer(self._within_s, self._give_up)
         timer.daemon = True
         timer.start()
-        raise SystemExit(EXIT_CODE)
+        raise SystemExit(self._code)
 
     def _give_up(self) -> None:
-        os.write(2, f"driftline: not ended {self._within_s:g} s after SIGTERM, ending at once\n".encode())
-        self._end(EXIT_CODE)
+        os.write(2, f"driftline: not ended {self._within_s:g} s after a signal to end, ending at once\n".encode())
+        self._end(self._code)
 
 
 TERMINATION = Termination()

@@ -1,6 +1,6 @@
 """Learning rates and ``param_groups``: those of the run are shown there, or those of the script are read from there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,15 @@ WRITTEN = (
 )
 
 
+OTHER_WRITTEN = (
+    "param_groups[%d]['%s'] was %s when the run was joined and is %s now: only learning rates of a script count, and "
+    "this changes nothing. The numbers of a rule are fixed when the run is made"
+)
+
+FIXED = ("momentum", "dampening", "weight_decay", "nesterov", "betas", "eps", "lr_decay", "amsgrad", "maximize")
+"""Numbers and switches of a group, beside its rate, that a script or a scheduler may write."""
+
+
 class Rates:
     """Shows the rates of the next version, and notices when the script writes there.
 
@@ -31,6 +40,14 @@ class Rates:
         self._config = config
         self._full = [group["lr"] for group in with_defaults(config.rule).groups]
         self._shown = [rate_of(group) for group in groups]
+        self._fixed = [{name: group[name] for name in FIXED if name in group} for group in groups]
+
+    def other_changes(self, groups: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str, Any, Any]]:
+        """Yield each number beside the rate that a script has changed: group, name, number before, number now."""
+        for index, (group, fixed) in enumerate(zip(groups, self._fixed, strict=True)):
+            for name, before in fixed.items():
+                if group[name] != before:
+                    yield index, name, before, group[name]
 
     def asked_for(self, groups: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
         """Return the rates that a contribution brings, one a group; none if the run's schedule sets them.

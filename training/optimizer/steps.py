@@ -1,23 +1,26 @@
 """The steps of a script: which version its model holds, what the next step begins with, and how the run ended."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 
-from driftline.errors import UsageError
+from driftline.errors import RunRefused, UsageError
 from driftline.ledger.follower import Model
 from driftline.producers.deltas import Gradient, NoGradient
 from driftline.producers.session import WorkerSession
 from driftline.runtime.outcome import check_finish
+from driftline.schemas.model.dtypes import FROZEN
 from driftline.schemas.records.sample_range import Samples
-from driftline.training.model.layout import load_parameters
+from driftline.training.model.layout import ModelDiffers, bound, load_parameters
 from driftline.training.optimizer.drawing import Drawing, still_leased
 from driftline.training.optimizer.gradient import StepReport, first_gradient, gradient_of
-from driftline.training.optimizer.rates import WRITTEN, Rates
+from driftline.training.optimizer.loaded import LoadedWeights
+from driftline.training.optimizer.rates import OTHER_WRITTEN, WRITTEN, Rates
 from driftline.training.optimizer.state import RunPosition
 from driftline.training.worker.participation import Participation
 
@@ -28,6 +31,22 @@ LEFT_OVER = (
     "they are read again, or discarded; make a step of what is left at the end of an iteration, or call zero_grad() "
     "there"
 )
+
+CHANGED_WEIGHTS = (
+    "{names}: changed since version {version} was loaded, by load_state_dict() or in place, so their gradient is that "
+    "of weights that no version has. Load weights before driftline.Optimizer is made, because a new run begins with "
+    "them; weights of a run change by its steps alone"
+)
+CHANGED_MODEL = (
+    "this model has changed since it joined the run. If a buffer gets its shape in the first forward pass, run one "
+    "batch through the model before driftline.Optimizer is made, or register the buffer with persistent=False:"
+)
+LEARNS_NOT = (
+    "%s: gets gradients, but is frozen in this run, because it needed none when the run was made; its values stay. A "
+    "new run that is made after requires_grad_(True) trains it"
+)
+SHOWN = 3
+"""Names in a message."""
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +83,9 @@ class Steps:
         self._base: Model | None = None
         self._left_over: torch.Tensor | None = None
         self._rates: Rates | None = None
-        self._warned = False
+        self._loaded = LoadedWeights(model)
+        self._frozen: list[tuple[str, nn.Parameter]] = []
+        self._warned: set[str] = set()
 
     @property
     def is_open(self) -> bool:
@@ -105,9 +126,24 @@ class Steps:
 
     def _load(self, model: Model) -> None:
         if model.version != self.version:
-            load_parameters(self._model, self.member.state.layout, model.flat)
+            with self._still_that_model():
+                load_parameters(self._model, self.member.state.layout, model.flat)
+            self._loaded.note()
+        if self.version < 0:
+            pairs = bound(self._model, self.member.state.layout)
+            self._frozen = [(segment.name, parameter) for segment, parameter in pairs if segment.kind == FROZEN]
         self.version, self._base = model.version, model
         self.show_rates()
+
+    @contextmanager
+    def _still_that_model(self) -> Iterator[None]:
+        """Explain a model that no longer fits: it did when this script joined."""
+        try:
+            yield
+        except ModelDiffers as error:
+            if self.version < 0:
+                raise
+            raise RunRefused(f"{CHANGED_MODEL}\n{error.details}") from None
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
@@ -115,13 +151,15 @@ class Steps:
         """Spend the step that is open: collect the model's gradients and send them, or why there are none.
 
         Raises:
-            UsageError: a rate in ``param_groups`` cannot be used, or the run leases samples and this script has drawn
-                none; the step is not spent.
+            UsageError: the script has changed weights itself, a rate in ``param_groups`` cannot be used, or the run
+                leases samples and this script has drawn none; the step is not spent.
         """
         base = self._base
         if base is None:
             raise AssertionError("a step is spent once")
+        self._check_weights()
         self.has_gradients = False
+        self._warn_of_frozen()
         self._warn_of_left_over_gradients()
         samples = self._take_samples()
         self.check_rates()
@@ -142,7 +180,33 @@ class Steps:
     def _collect(self, base: Model, report: StepReport) -> Gradient | str:
         state = self.member.state
         clip_norm = state.config.local.clip_norm
-        return gradient_of(self._model, state.layout, base.flat, report, self.count + 1, clip_norm)
+        with self._still_that_model():
+            return gradient_of(self._model, state.layout, base.flat, report, self.count + 1, clip_norm)
+
+    def _check_weights(self) -> None:
+        changed = self._loaded.changed()
+        if changed:
+            more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+            raise UsageError(CHANGED_WEIGHTS.format(names=f"{', '.join(changed[:SHOWN])}{more}", version=self.version))
+
+    def _warn_of_frozen(self) -> None:
+        """Warn once of parameters that get gradients although the run was made without."""
+        names = [name for name, parameter in self._frozen if parameter.grad is not None]
+        if names:
+            self._warn_once("frozen", LEARNS_NOT, ", ".join(names[:SHOWN]))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no backward pass has made a gradient, and those that were put there are all zero."""
+        if self.has_gradients:
+            return False
+        found = [one.grad for one in self._model.parameters() if one.grad is not None]
+        return bool(found) and not any(bool(one.count_nonzero()) for one in found)
+
+    def _warn_once(self, topic: str, words: str, *values: object) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            log.warning(words, *values)
 
     def skip(self, reason: str, samples: Samples) -> None:
         """Spend a clock without a gradient, so that the others can go on, and load the version that they make."""
@@ -206,12 +270,14 @@ class Steps:
     # -- rates -------------------------------------------------------------------------------------------------------
 
     def check_rates(self) -> None:
-        """Warn once if a script writes into ``param_groups`` a rate that does not count."""
-        written = None if self._warned or self._rates is None else self._rates.written(self._groups())
+        """Warn once if a script writes into ``param_groups`` what does not count: a rate, or another number."""
+        if self._rates is None:
+            return
+        written = self._rates.written(self._groups())
         if written is not None:
-            self._warned = True
-            group, there, counts = written
-            log.warning(WRITTEN, group, there, counts, self.version + 1)
+            self._warn_once("rate", WRITTEN, *written, self.version + 1)
+        for group, name, before, now in self._rates.other_changes(self._groups()):
+            self._warn_once(name, OTHER_WRITTEN, group, name, before, now)
 
     def show_rates(self) -> None:
         """Write the rates of the next version into ``param_groups``, unless they are the script's."""
@@ -229,7 +295,10 @@ class Steps:
     def summary(self) -> str:
         """Return what was joined, in a line."""
         state = self.member.state
+        if state.ended is not None:
+            return f"holds version {self.version}, with which the run has ended"
         config, workers = state.config, ", ".join(sorted(one.worker for one in state.groups.values()))
         epochs = f"ends after {config.data.epochs} epochs" if config.data.epochs else "ends when it is stopped"
         end = f"ends at version {config.steps}" if config.steps else epochs
-        return f"at version {self.version}; mode {config.consistency.mode}; {end}; workers {workers or 'none any more'}"
+        begins = f"goes on with the run at version {self.version}" if self.version else "begins at version 0"
+        return f"{begins}; mode {config.consistency.mode}; {end}; workers {workers}"

@@ -8,17 +8,15 @@ on a file of the machine's folder for temporary files says so, and goes with the
 import fcntl
 import hashlib
 import os
-import socket
 import tempfile
 import threading
 from pathlib import Path
 
+from driftline.config.members import check_member_name, own_host
 from driftline.errors import UsageError
-from driftline.schemas.records.identity import MAX_NAME_CHARS, is_member_name
 
 VARIABLE = "DRIFTLINE_WORKER"
 MOST_LOCAL = 10_000
-_HOST_CHARS = 48
 _PRIVATE = 0o700
 
 
@@ -67,12 +65,7 @@ def claim_name(place: str, wanted: str | None, folder: Path | None = None) -> Cl
             if found is not None:
                 return found
         raise UsageError(f"{MOST_LOCAL} processes of this machine work for {place} already")
-    if not is_member_name(wanted):
-        raise UsageError(
-            f"worker name {wanted[: MAX_NAME_CHARS + 1]!r} is not usable: it must have 1 to {MAX_NAME_CHARS} printable "
-            f'characters, without "/" and "\\", no "." as the first and no space as the first or last; an example is '
-            f'"worker-1"'
-        )
+    check_member_name(wanted, "worker")
     found = _try(folder, place, wanted)
     if found is None:
         raise UsageError(
@@ -80,12 +73,6 @@ def claim_name(place: str, wanted: str | None, folder: Path | None = None) -> Cl
             f"name, so give this one another: worker=… or {VARIABLE}"
         )
     return found
-
-
-def own_host() -> str:
-    """Return this machine's name, as far as it can be part of a worker's."""
-    host = "".join(letter for letter in socket.gethostname().partition(".")[0] if letter.isalnum() or letter == "-")
-    return host.strip("-")[:_HOST_CHARS] or "host"
 
 
 def _try(folder: Path, place: str, name: str) -> ClaimedName | None:
@@ -102,18 +89,40 @@ def _try(folder: Path, place: str, name: str) -> ClaimedName | None:
 
 
 def _locked(path: Path) -> int | None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Not flock: children that are forked off, as those of a DataLoader are, must not keep the name.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(descriptor)
+            return None
+        except OSError as error:
+            os.close(descriptor)
+            raise UsageError(
+                f"{path.parent} has no file locks: {error.strerror}; TMPDIR names a folder on another disk"
+            ) from error
+        if _is_there(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # the file was deleted in between, so that its lock tells no other process anything
+
+
+def _is_there(path: Path, descriptor: int) -> bool:
     try:
-        # Not flock: children that are forked off, as those of a DataLoader are, must not keep the name.
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        os.close(descriptor)
-        return None
-    return descriptor
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _own_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"driftline-{os.getuid()}"
+    """Return a folder that is emptied with the session, not by a cleaner of old files, if there is one."""
+    session = os.environ.get("XDG_RUNTIME_DIR", "")
+    if session and os.access(session, os.W_OK):
+        return Path(session) / "driftline"
+    try:
+        return Path(tempfile.gettempdir()) / f"driftline-{os.getuid()}"
+    except FileNotFoundError as error:
+        raise UsageError(f"{error.strerror or error}; TMPDIR names a folder that can be written") from error
 
 
 def _made(folder: Path) -> Path:

@@ -20,7 +20,7 @@ from driftline.training.model.gradients import WeightedMean, clip, collect_gradi
 from driftline.training.model.layout import FlatArray, describe, flatten_parameters, load_parameters
 from driftline.training.task import Dataset, Task, read_batch
 from driftline.training.task.data import ClockBatches, LeasedSamples
-from driftline.training.task.parts import build_model, build_optimizer, loss_of
+from driftline.training.task.parts import build_model, build_optimizer, loss_of, read_data
 from driftline.training.task.randomness import seed_everything, set_torch_defaults
 from driftline.training.worker.order import Indices
 
@@ -54,7 +54,7 @@ class Computing:
         self.batches = 0
         self._model: nn.Module = build_model(task, settings.seed)
         self._optimizer = build_optimizer(task, self._model)
-        self._data: Dataset = task.data("train")
+        self._data: Dataset = read_data(task, "train")
         layout, rule = describe(self._model, self._optimizer, settings.partitions)
         if self._local.steps > 1:
             layout, rule = one_group(layout), outer_rule(settings)

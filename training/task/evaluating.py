@@ -109,12 +109,12 @@ class _Measuring:
     """A model to load versions into, and the digests of what was loaded."""
 
     def __init__(self, task: "Task") -> None:
-        from driftline.training.task.parts import build_model  # noqa: PLC0415 - torch takes seconds
+        from driftline.training.task.parts import build_model, read_data  # noqa: PLC0415 - torch takes seconds
 
         task.prepare()
         self._task = task
         self._model = build_model(task, 0)
-        self._data = task.data("test")
+        self._data = read_data(task, "test")
         self._digests: dict[int, bytes] = {}
         self._next_s = 0.0
 

@@ -10,6 +10,7 @@ from driftline.errors import UsageError
 from driftline.schemas.model.layout import Layout
 from driftline.training.model.layout import FlatArray, load_parameters
 from driftline.training.task import Dataset, Task, read_batch
+from driftline.training.task.parts import read_data
 from driftline.training.task.randomness import seeded
 
 
@@ -35,7 +36,7 @@ def evaluate(
         RunRefused: the model does not fit the layout.
         UsageError: the task gives no test samples, or metrics that are no numbers.
     """
-    samples = task.data("test") if dataset is None else dataset
+    samples = read_data(task, "test") if dataset is None else dataset
     if not len(samples):
         raise UsageError(f"task {type(task).__name__} has no test samples; data('test') must return at least one")
     load_parameters(model, layout, flat)

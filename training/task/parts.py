@@ -10,7 +10,7 @@ from torch import nn, optim
 
 from driftline.errors import UsageError
 from driftline.ledger.policy import LEAST_WEIGHT, MOST_WEIGHT, weight_problem
-from driftline.training.task import Task
+from driftline.training.task import Dataset, Task
 from driftline.training.task.randomness import seeded
 
 
@@ -29,6 +29,16 @@ def build_model(task: Task, seed: int) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise UsageError(f"model() of task {type(task).__name__} returned a {type(model).__name__}, not a torch module")
     return model
+
+
+def read_data(task: Task, split: str) -> Dataset:
+    """Return the samples of a split.
+
+    Random numbers are seeded alike for every process and for both splits: a `random_split` without a generator gives
+    every worker the same samples, and the evaluator none of them.
+    """
+    with seeded("data"):
+        return task.data(split)
 
 
 def build_optimizer(task: Task, model: nn.Module) -> optim.Optimizer:

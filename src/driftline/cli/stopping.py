@@ -44,7 +44,7 @@ class Stopping:
             timer.start()
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Take SIGINT or SIGTERM; the second one ends the process at once."""
+        """Take SIGINT, SIGTERM or SIGHUP; the second SIGINT ends the process at once."""
         if self.event.is_set() and self.interrupted:
             os._exit(INTERRUPTED)
         self.interrupted = self.interrupted or number == signal.SIGINT
@@ -65,13 +65,14 @@ class Stopping:
 def stoppable(who: str, *, with_stdin: bool) -> Iterator[Stopping]:
     """Give a role the event that stops it; at the end, Ctrl-C becomes exit code 130, whatever fails on the way out.
 
-    SIGTERM, a service manager's way to stop a process, ends with 0 when the role stopped as it should.
+    SIGTERM, a service manager's way to stop a process, and SIGHUP, the end of a terminal, end with 0 when the role
+    stopped as it should.
     """
     log.info("%s starts (process %d)", who, os.getpid())
     stopping = Stopping()
     if with_stdin:
         threading.Thread(target=stopping.watch_stdin, name="watch stdin", daemon=True).start()
-    with handling(stopping.on_signal, signal.SIGINT, signal.SIGTERM):
+    with handling(stopping.on_signal, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         try:
             yield stopping
         except DriftlineError as error:
@@ -95,8 +96,12 @@ def terminated_is_interrupted() -> Iterator[None]:
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], None], *signals: signal.Signals) -> Iterator[None]:
-    """Handle signals, and put the handlers before them in place again at the end."""
-    before = {number: signal.signal(number, handler) for number in signals}
+    """Handle signals, and put the handlers before them in place again at the end.
+
+    A signal that is ignored stays so: `nohup` does that with SIGHUP, and a shell with SIGINT in the background.
+    """
+    taken = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in taken}
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from driftline.config.keys import KEYS, SCRIPT_ONLY
+from driftline.config.pairs import split_pairs
 from driftline.config.problems import Problems
 from driftline.schemas.run.setting import ENVIRONMENT_PREFIX, Key, Kind
 
@@ -119,7 +120,7 @@ def misspelt_variables(environment: Mapping[str, str], problems: Problems) -> No
 
 def _from_environment(key: Key, environment: Mapping[str, str]) -> tuple[Given, ...]:
     text = "" if key.setting.script else environment.get(key.variable, "")
-    values = [line for line in text.split("\n") if line.strip()] if key.kind is Kind.PAIRS else [text] * bool(text)
+    values = split_pairs(text) if key.kind is Kind.PAIRS else [text] * bool(text)
     return tuple(Given(one, key.variable) for one in values)
 
 

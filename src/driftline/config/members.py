@@ -6,6 +6,9 @@ import socket
 from driftline.errors import UsageError
 from driftline.schemas.records.identity import MAX_NAME_CHARS, is_member_name
 
+_HOST_CHARS = 44
+"""Of 64: room is left for the role and the process id, or for a number."""
+
 
 def check_member_name(name: str, role: str) -> str:
     """Return ``name`` if a worker or server can be called so.
@@ -22,7 +25,15 @@ def check_member_name(name: str, role: str) -> str:
     )
 
 
+def own_host() -> str:
+    """Return this machine's name, domain included, as far as it can be part of a member's name.
+
+    Two machines may have one name in two domains; workers of one name would push each other out.
+    """
+    host = "".join(letter for letter in socket.gethostname() if letter.isalnum() or letter in "-.")
+    return host.strip("-.")[:_HOST_CHARS].rstrip("-.") or "host"
+
+
 def own_name(role: str) -> str:
     """Return a name that no other process of this role has, and that says where it runs."""
-    host = "".join(letter for letter in socket.gethostname().partition(".")[0] if letter.isalnum() or letter == "-")
-    return f"{role}-{host[:32] or 'host'}-{os.getpid()}"
+    return f"{role}-{own_host()}-{os.getpid()}"

@@ -79,7 +79,7 @@ class Settings:
     def value(self, one: Key) -> Any:
         """Return the value of a setting, or None if it has none or is wrong; then ``problems`` has grown."""
         if one.kind is Kind.PAIRS:
-            return read_pairs(self.choice.pairs(one), self.problems)
+            return read_pairs(self.choice.pairs(one), self.problems, secret=one.section == "kafka")
         text = self.choice.text(one)
         try:
             return None if text is None else read_value(one, text)

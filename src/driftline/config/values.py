@@ -36,18 +36,27 @@ def read_value(key: Key, text: str) -> Any:
     return value
 
 
-def read_pairs(pairs: Iterable[Given], problems: Problems) -> dict[str, str]:
-    """Split each ``name=value`` at its first "=". A value is never repeated in a message: it may be a secret."""
+def read_pairs(pairs: Iterable[Given], problems: Problems, *, secret: bool = False) -> dict[str, str]:
+    """Split each ``name=value`` at its first "=".
+
+    Args:
+        pairs: as they were given. A value is never repeated in a message.
+        problems: gets what is wrong.
+        secret: whether a text without "=" may be a part of a secret, and is not repeated either.
+    """
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.text.partition("=")
         name = name.strip()
-        if not equals:
+        shown = "" if secret and name != name.lower() else f" {name}"  # names of properties are in lower case
+        if not equals and secret:
+            problems.add(f"{pair.source}: a text without '=' is no property; write {pair.source} NAME=VALUE")
+        elif not equals:
             problems.add(f"{pair.source} {name!r}: a value is missing; write {pair.source} {name or 'name'}=VALUE")
         elif not name:
             problems.add(f"{pair.source}: a name is missing before the '='; write {pair.source} NAME=VALUE")
         elif name in values:
-            problems.add(f"{pair.source} {name}: is given twice; give it once")
+            problems.add(f"{pair.source}{shown}: is given twice; give it once")
         else:
             values[name] = value
     return values

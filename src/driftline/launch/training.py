@@ -11,6 +11,7 @@ from typing import Any
 from driftline.config.connection import PROPERTIES, Connection, Reached
 from driftline.config.freezing import adopted_settings
 from driftline.config.keys import CONFIG_VARIABLE, KEYS, RUN_NAME, key
+from driftline.config.pairs import join_pairs
 from driftline.config.run_settings import RunSettings
 from driftline.config.sections import TaskSection, TrainSection
 from driftline.config.settings import Settings
@@ -164,13 +165,12 @@ def child_environment(connection: Connection) -> dict[str, str]:
 
     Command lines hold all other settings, so the variables and the file that this process has read are switched off.
     """
-    properties = [f"{name}={value}" for name, value in (connection.properties or {}).items()]
     return {
         **{one.variable: "" for one in KEYS},
         CONFIG_VARIABLE: os.devnull,
         key("kafka.bootstrap_servers").variable: connection.bootstrap_servers or "",
         key("kafka.connect_timeout").variable: str(max(connection.timeout_s, CHILD_CONNECT_S)),
-        PROPERTIES.variable: "\n".join(properties),
+        PROPERTIES.variable: join_pairs(connection.properties or {}),
         key("kafka.group_protocol").variable: connection.group_protocol,
     }
 

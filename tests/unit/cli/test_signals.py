@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from driftline.cli.stopping import handling, terminated_is_interrupted
+
 EARLY = """
 import os, sys
 
@@ -32,6 +34,8 @@ WORKER = ["-v", "worker", "digits", "--run", "r"]
         (["server", "r"], signal.SIGTERM, 0, "click"),
         (["server", "r"], signal.SIGINT, 130, "driftline.config.problems"),
         (WORKER, signal.SIGTERM, 0, "driftline.config.problems"),
+        (["--log-format", "json", *WORKER], signal.SIGTERM, 0, "click"),
+        (["--log-format=json", *WORKER], signal.SIGHUP, 0, "click"),
         (["train", "digits"], signal.SIGTERM, 130, "click"),
     ],
 )
@@ -49,3 +53,27 @@ def test_a_signal_during_the_first_imports_ends_a_command_in_order(
         env={**os.environ, "DRIFTLINE_HOME": str(tmp_path)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "driftline: stopped\n")
+
+
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored() -> None:
+    """`nohup driftline train … &` lives on when its terminal is closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminated_is_interrupted():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_role_takes_the_end_of_its_terminal_and_gives_the_handler_back() -> None:
+    """As SIGTERM."""
+    taken: list[int] = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with handling(lambda number, _frame: taken.append(number), signal.SIGHUP):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert taken == [signal.SIGHUP]
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -12,6 +12,7 @@ from driftline.cli import main
 from driftline.config.choosing import Given
 from driftline.config.connection import Connection
 from driftline.config.members import check_member_name, own_name
+from driftline.config.pairs import join_pairs, split_pairs
 from driftline.config.problems import Problems
 from driftline.config.values import read_pairs
 from driftline.errors import UsageError
@@ -251,6 +252,39 @@ def test_pairs_are_split_at_the_first_equals_sign_and_given_once() -> None:
     ):
         read(*pairs)
         assert expected in problems.found[-1]
+
+
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqh=\nAbCdEf==\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"a": "1", "b": "x=y"},
+        {"ssl.key.pem": KEY, "client.id": "me"},
+        {"ssl.ca.pem": f"{KEY}\n{KEY}\n", "z": "\ttabs\n\tand lines"},
+        {},
+    ],
+)
+def test_pairs_pass_through_a_variable_as_they_are(values: dict[str, str]) -> None:
+    """From `driftline train` to its processes, values of several lines included."""
+    assert dict(pair.split("=", 1) for pair in split_pairs(join_pairs(values))) == values
+
+
+def test_a_pem_block_is_one_value_however_lines_end() -> None:
+    """As a person pastes it, or as a file of Windows holds it."""
+    text = f"ssl.key.pem={KEY}\nclient.id=me\n"
+    expected = [f"ssl.key.pem={KEY}", "client.id=me"]
+    assert split_pairs(text) == split_pairs(text.replace("\n", "\r\n")) == expected
+
+
+@pytest.mark.parametrize("text", ["MIIEvQIBADANBgkqh=\nAbCdEf", "ssl.key.pem=MIIEvQ\nAbCdEf=x", "AbCdEf=1\nAbCdEf=2"])
+def test_no_part_of_a_key_is_quoted(text: str, home: str) -> None:
+    """Whatever it is mistaken for."""
+    done = run("status", "r", "--home", home, env={"DRIFTLINE_KAFKA_PROPERTIES": text})
+    assert done.exit_code == 2
+    assert "AbCdEf" not in done.output + done.stderr
+    assert "MIIEv" not in done.output + done.stderr
 
 
 def test_a_task_file_that_is_not_there_is_noticed_before_anything_starts(home: str) -> None:

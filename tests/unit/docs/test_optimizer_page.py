@@ -36,7 +36,13 @@ HELD_BY = {
     "`torch.compile`": "test_compile",
     "`DataParallel`": "test_wrapper",
     "several optimizers, one model": "test_several_optimizers_of_one_model",
-    "weights changed by hand": "test_weights_changed_by_hand",
+    "weights that the script changes": "test_changed_weights_are_refused_at_the_next_step",
+    "momentum, betas, weight decay": "test_other_numbers_of_a_group_that_a_script_changes_are_named_once",
+    "a frozen layer": "test_a_layer_that_is_to_learn_later_is_named_once",
+    "tools that read the optimizer's state": "test_a_tool_that_reads_the_optimizers_state_makes_no_step",
+    "a module with extra state": "test_extra_state_is_refused_by_name",
+    "parameters that are spread over devices": "test_a_parameter_that_is_spread_over_devices_is_refused_by_name",
+    "an Optimizer at module level": "test_an_optimizer_outside_main_is_refused_in_a_child_that_imports_the_script",
     "`copy.deepcopy`, `pickle`": "test_copies_are_refused",
     "`load_state_dict()`": "test_the_state_says_where_the_state_is",
     "a `DataLoader` with worker processes": "test_data_loader_workers",
@@ -54,7 +60,7 @@ HELD_BY = {
     "`pull()` between": "test_pull_between_backward_and_step_is_refused",
     "the run's end": "test_a_run_with_an_end",
     "a loop over a `driftline.Sampler` that never asks": "test_a_loop_that_does_not_ask_whether_the_run_has_ended",
-    "SIGTERM": "test_a_script_that_is_killed_comes_back_as_the_same_worker",
+    "SIGTERM, SIGHUP": "test_a_closed_terminal_ends_it_too_unless_it_is_ignored",
     "local steps, time boxes": "test_settings_that_cannot_be_are_refused_together",
 }
 """How a row begins → the test that holds it."""

@@ -1,6 +1,7 @@
 """What cannot be trained yet is refused at start, all of it at once, by name and with the way out."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -104,15 +105,37 @@ def test_a_model_whose_parameters_the_optimizer_does_not_hold_is_refused() -> No
     assert "no trainable parameter" in problems[2]
 
 
-def test_names_that_are_one_without_their_wrappers_are_refused() -> None:
-    """Otherwise one would be loaded into the other."""
-    model = nn.ModuleDict({"module": nn.Linear(1, 1, bias=False), "_orig_mod": nn.Linear(1, 1, bias=False)})
-    assert any("two tensors are called weight" in problem for problem in refusals(model))
+def test_a_model_of_another_dtype_is_refused_in_one_line() -> None:
+    """With three of its names, and advice that a script can follow."""
+    (problem,) = refusals(nn.Sequential(*(nn.Linear(2, 2) for _ in range(3))).double())
+    assert problem == (
+        "0.weight, 0.bias, 1.weight and 3 more: parameters are float64, and trained are float32, bfloat16, float16; "
+        "call model.float() before the optimizer is made"
+    )
+
+
+def test_extra_state_is_refused_by_name() -> None:
+    """`load_state_dict` of what the run holds would fail for want of it."""
+
+    class Counting(nn.Linear):
+        def get_extra_state(self) -> Any:
+            return {"calls": 1}
+
+    (problem,) = refusals(nn.Sequential(nn.Linear(2, 2), Counting(2, 2)))
+    assert problem.startswith("module 1 has extra state (get_extra_state)")
+
+
+def test_a_parameter_that_is_spread_over_devices_is_refused_by_name() -> None:
+    """By its kind: a DTensor of torch.distributed has a mesh."""
+    model = nn.Linear(2, 2)
+    model.weight.device_mesh = "a mesh"  # type: ignore[attr-defined]
+    (problem,) = refusals(model)
+    assert problem.startswith("parameter weight is a Parameter, spread over devices")
 
 
 def test_every_problem_is_listed_at_once() -> None:
     """Model and optimizer together."""
     model = nn.Sequential(nn.Linear(2, 2).double(), nn.BatchNorm1d(2))
     problems = refusals(model, optim.RMSprop(model.parameters()))
-    assert len(problems) == 2 + 1
+    assert len(problems) == 1 + 1
     assert "RMSprop has no update rule" in problems[-1]

@@ -86,7 +86,7 @@ def test_rights_are_held_against_each_role() -> None:
     levels = {
         one.text.split()[1]: one.level for one in findings(facts) if one.subject == "rights" and "lacks" in one.text
     }
-    assert levels == {"server": NOTE, "reader": NOTE, "owner": NOTE}
+    assert levels == {"server": NOTE, "evaluator": NOTE, "reader": NOTE, "owner": NOTE}
     nothing = dataclasses.replace(facts, operations=dict.fromkeys(everything, frozenset[str]()))
     assert {one.level for one in findings(nothing) if one.subject == "rights"} == {PROBLEM}
 
@@ -144,7 +144,7 @@ def test_the_administrators_commands_name_every_topic_and_right_once() -> None:
         for right in rights_of(role, "r"):
             assert right.command(named[role], "kafka:9093") in lines
     assert any("User:READER" in line for line in lines)
-    assert heading(named).endswith("; --principal ROLE=PRINCIPAL names READER, OWNER:")
+    assert heading(named).endswith("; --principal ROLE=PRINCIPAL names EVALUATOR, READER, OWNER:")
     assert (
         heading(dict.fromkeys(ROLES, "User:ada"))
         == "An administrator runs those of these commands that are not done yet:"

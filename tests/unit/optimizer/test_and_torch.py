@@ -301,20 +301,6 @@ def groups(model: nn.Linear) -> list[dict[str, Any]]:
     return [{"params": [model.weight], "weight_decay": 0.1}, {"params": [model.bias], "lr": 0.01}]
 
 
-def test_weights_changed_by_hand(home: House) -> None:
-    """Last until the next version: it is a function of the log, which knows nothing of them."""
-    model, plain = line(), line()
-    with home.optimizer(model) as opt:
-        step(model, opt)
-        with torch.no_grad():
-            model.bias.fill_(100.0)
-        opt.zero_grad()
-        model.weight.grad, model.bias.grad = torch.zeros(1, 3), torch.zeros(1)
-        opt.step()
-    step(plain, optim.SGD(plain.parameters(), lr=0.1))
-    assert_same(model, plain)
-
-
 def test_step_hooks(home: House) -> None:
     """Torch's hooks are called, before and behind."""
     model, seen = line(), list[str]()

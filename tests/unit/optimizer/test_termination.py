@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from driftline.training.optimizer.process import EXIT_CODE, Termination
+from driftline.training.optimizer.process import Termination
 
 pytestmark = pytest.mark.slow
+
+EXIT_CODE = 128 + signal.SIGTERM
 
 SCRIPT = """
 import os, signal, torch
@@ -43,16 +45,16 @@ def handler() -> object:
     return signal.getsignal(signal.SIGTERM)
 
 
-def ask() -> None:
-    """Send this process a SIGTERM, and give Python the moment in which it notices."""
-    os.kill(os.getpid(), signal.SIGTERM)
+def ask(number: signal.Signals = signal.SIGTERM) -> None:
+    """Send this process a signal, and give Python the moment in which it notices."""
+    os.kill(os.getpid(), number)
     time.sleep(0.1)
 
 
 def test_it_ends_the_script_where_it_is() -> None:
     """With what a shell takes for SIGTERM; the process does not outlive the time that it has."""
     ended = threading.Event()
-    one = Termination(lambda code: ended.set() if code == EXIT_CODE == 143 else None, within_s=0.2)
+    one = Termination(lambda code: ended.set() if code == EXIT_CODE else None, within_s=0.2)
     one.hold()
     with pytest.raises(SystemExit) as asked:
         ask()
@@ -112,6 +114,40 @@ def test_other_threads_leave_it_alone() -> None:
     thread.start()
     thread.join()
     assert handler() is signal.SIG_DFL
+
+
+def test_a_closed_terminal_ends_it_too_unless_it_is_ignored() -> None:
+    """Under `nohup` SIGHUP is ignored, and stays so."""
+    one = Termination(lambda _code: None, within_s=1000)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        one.hold()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        one.release()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        one.hold()
+        with pytest.raises(SystemExit) as asked:
+            ask(signal.SIGHUP)
+        assert asked.value.code == 128 + signal.SIGHUP
+        one.release()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_forked_child_ends_as_any_process() -> None:
+    """It is no member of the run: a pool that ends its children must not wait for them."""
+    one = Termination()
+    one.hold()
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(1)
+    os.kill(child, signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGTERM
+    assert handler() is not signal.SIG_DFL
+    one.release()
 
 
 @pytest.mark.parametrize("handles", [False, True])

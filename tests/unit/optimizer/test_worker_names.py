@@ -1,5 +1,8 @@
 """Names of scripts' workers: the same at each start, and no other process's."""
 
+import errno
+import fcntl
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from driftline.config.members import own_host, own_name
 from driftline.errors import UsageError
-from driftline.training.optimizer.worker_names import claim_name, own_host
+from driftline.schemas.records.identity import is_member_name
+from driftline.training.optimizer.worker_names import claim_name
 
 HOLD = """
 import sys
@@ -89,3 +94,67 @@ def test_names_that_cannot_be(name: str, tmp_path: Path) -> None:
     """Refused before anything is made of them."""
     with pytest.raises(UsageError, match="is not usable: it must have 1 to 64 printable characters"):
         claim_name("run", name, tmp_path)
+
+
+def test_machines_of_two_domains_have_two_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the host name alone, one worker would push the other out of the run."""
+    names = []
+    for host in ("gpu.berlin.example", "gpu.paris.example"):
+        monkeypatch.setattr(socket, "gethostname", lambda host=host: host)
+        names.append(own_host())
+    assert names == ["gpu.berlin.example", "gpu.paris.example"]
+
+
+@pytest.mark.parametrize("host", ["", "...", "-", "x" * 200, "gpu_1.example", "ä.example"])
+def test_a_host_name_gives_a_legal_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine is called, also with the number behind it."""
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    assert is_member_name(f"{own_host()}-10000")
+    assert is_member_name(own_name("evaluator"))
+
+
+def test_a_lock_whose_file_a_cleaner_has_deleted_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a cleaner of old files; otherwise two processes would hold one name, each on a file of its own."""
+    real, deleted = fcntl.lockf, list[Path]()
+
+    def lock(descriptor: int, how: int) -> None:
+        real(descriptor, how)
+        if not deleted:
+            deleted.extend(tmp_path.iterdir())
+            deleted[0].unlink()
+
+    monkeypatch.setattr(fcntl, "lockf", lock)
+    mine = claim_name("run", "ada", tmp_path)
+    assert list(tmp_path.iterdir()) == deleted
+    with pytest.raises(UsageError, match="ada"):
+        claim_in_child(tmp_path)
+    mine.release()
+
+
+def claim_in_child(folder: Path) -> None:
+    """Claim the name in another process, and raise what it raises."""
+    done = subprocess.run(
+        [sys.executable, "-c", HOLD, folder, "ada"], input="", capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode:
+        raise UsageError(done.stderr.strip().splitlines()[-1])
+
+
+def test_a_folder_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variable that names another."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with pytest.raises(UsageError, match="has no file locks: No locks available; TMPDIR"):
+        claim_name("run", "ada", tmp_path)
+
+
+def test_locks_are_where_no_cleaner_of_old_files_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder of the session, if there is one."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    claim_name("run", "ada").release()
+    assert [one.name for one in tmp_path.iterdir()] == ["driftline"]

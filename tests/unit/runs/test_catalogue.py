@@ -3,7 +3,7 @@
 import pytest
 
 from driftline.errors import RunRefused, UsageError
-from driftline.ledger.entering.reading import check_run_exists, run_names
+from driftline.ledger.entering.reading import check_run_exists, no_such_run, run_names
 from driftline.runs.catalogue import examine_deletion, list_runs
 from driftline.runs.commands import delete_run
 from driftline.testing.memory import MemoryBroker
@@ -23,6 +23,13 @@ def test_runs_are_listed_and_one_that_cannot_be_read_does_not_hide_the_others() 
     ]
     assert entries["odd"].state == "unreadable"
     assert "Version outside of a running run" in entries["odd"].problem
+
+
+def test_a_message_about_many_runs_says_how_many_it_leaves_out() -> None:
+    """Otherwise a reader takes the list for the whole."""
+    names = [f"run-{index:02}" for index in range(30)]
+    assert str(no_such_run("xyz", names)).endswith("run-18, run-19 and 10 more")
+    assert str(no_such_run("xyz", names[:20])).endswith("run-18, run-19")
 
 
 def test_a_run_that_does_not_exist_is_answered_with_a_near_one() -> None:

@@ -17,7 +17,6 @@ from driftline.schemas.model.layout import (
     Segment,
     layout_differences,
     layout_from_json,
-    normalise_name,
 )
 from tests.support.strategies import layouts
 
@@ -206,28 +205,6 @@ def test_nothing_to_train(segments: tuple[Segment, ...]) -> None:
     """A model without any element is refused in clear words."""
     with pytest.raises(ConfigError, match=f"none of {len(segments)} segments has an element"):
         Layout(segments, 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("weight", "weight"),
-        ("encoder.0.weight", "encoder.0.weight"),
-        ("_orig_mod.encoder.weight", "encoder.weight"),
-        ("module.encoder.weight", "encoder.weight"),
-        ("module._orig_mod.encoder.weight", "encoder.weight"),
-        ("_orig_mod.module.weight", "weight"),
-        ("encoder.module.layers._orig_mod.0.weight", "encoder.layers.0.weight"),
-        ("modules.weight", "modules.weight"),
-        ("submodule.my_orig_mod.w", "submodule.my_orig_mod.w"),
-        ("module", "module"),
-        ("module.module", "module"),
-    ],
-)
-def test_names_lose_what_wrappers_add(name: str, expected: str) -> None:
-    """A compiled or DDP-wrapped model has the names of the plain one."""
-    assert normalise_name(name) == expected
-    assert normalise_name(expected) == expected
 
 
 def changed(index: int, **values: Any) -> Layout:

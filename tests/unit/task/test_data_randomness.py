@@ -1,10 +1,15 @@
 """Random numbers depend on what they are for, and on nothing else."""
 
 import random
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+from torch.utils.data import random_split
 
+from driftline.training.task import Dataset, Task
+from driftline.training.task.parts import read_data
 from driftline.training.task.randomness import seed_everything, seeded, set_torch_defaults
 from driftline.training.worker.order import raw_keys, stable_seed
 
@@ -83,3 +88,35 @@ def test_torch_defaults_are_one_thread_and_deterministic() -> None:
     finally:
         torch.set_num_threads(threads)
         torch.set_deterministic_debug_mode("default")
+
+
+class Split(Task):
+    """Splits its data by chance, without a generator of its own."""
+
+    def data(self, split: str) -> Dataset:
+        numbers: Any = list(range(100))
+        train, test = random_split(numbers, [80, 20])
+        return list((train if split == "train" else test).indices)
+
+    def model(self) -> nn.Module:
+        raise NotImplementedError
+
+    loss = optimizer = metrics = model  # type: ignore[assignment]
+
+
+def numbers(split: str) -> list[int]:
+    """Return the samples that a process reads."""
+    data = read_data(Split(), split)
+    return [data[index] for index in range(len(data))]
+
+
+def test_a_split_by_chance_is_the_same_in_every_process_and_for_both_splits() -> None:
+    """Otherwise an evaluator would measure on what workers train on."""
+    torch.manual_seed(1)
+    first = numbers("train")
+    torch.manual_seed(2)
+    before = torch.random.get_rng_state()
+    second, test = numbers("train"), numbers("test")
+    assert first == second
+    assert sorted([*first, *test]) == list(range(100))
+    assert torch.equal(torch.random.get_rng_state(), before)

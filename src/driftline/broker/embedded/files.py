@@ -35,9 +35,13 @@ def cache_root() -> Path:
     """Return driftline's folder in the user's cache directory; it may not exist yet."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "driftline"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "driftline"
-    return Path.home() / ".cache" / "driftline"
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise EmbeddedBrokerError(
+            "this user has no home directory: set XDG_CACHE_HOME to a folder where Kafka can be kept"
+        ) from error
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "driftline"
 
 
 def default_home() -> Path:
@@ -141,6 +145,12 @@ class FileLock:
         except BlockingIOError:
             self.release()
             return False
+        except OSError as error:
+            self.release()
+            raise EmbeddedBrokerError(
+                f"{self.path} cannot be locked: {error.strerror}; its file system has no locks. Set DRIFTLINE_HOME "
+                "(broker state) or XDG_CACHE_HOME (downloads) to a folder on a local disk."
+            ) from error
         return True
 
     def _open(self) -> int:

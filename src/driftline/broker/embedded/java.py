@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ _LOG_FLAGS = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
 )
+_OPTIONS_OF_USERS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH")
 _UNUSED_S = 30 * 24 * 3600.0
 _RECIPE = 1
 """Raised when the throw-away broker does something else, so that existing caches are made again."""
@@ -68,6 +70,12 @@ def java_command(
     joined = os.pathsep.join(map(str, class_path))
     java = str(java_home() / "bin" / "java")
     return [java, *_COMMON_FLAGS, *heap, *_LOG_FLAGS, *options, "-cp", joined, main, *arguments]
+
+
+def java_environment() -> dict[str, str]:
+    """Return the environment of a private JVM: no options of the user's own Java, and paths in UTF-8."""
+    own = {name: value for name, value in os.environ.items() if name not in _OPTIONS_OF_USERS}
+    return {**own, "LC_ALL": "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"}
 
 
 def cache_dir() -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from driftline.broker.embedded import boot, process
 from driftline.broker.embedded.cluster import HOST, Cluster, NodeAddress
 from driftline.broker.embedded.files import Layout, make_dir, write_atomically
-from driftline.broker.embedded.java import BROKER_MAIN, FORMAT_MAIN, java_command
+from driftline.broker.embedded.java import BROKER_MAIN, FORMAT_MAIN, java_command, java_environment
 from driftline.broker.embedded.probe import ask_metadata
 from driftline.broker.embedded.process import Launch, identity, load_launch, save_launch
 from driftline.broker.embedded.properties import DATA_DIR, Listener, node_properties, render
@@ -100,7 +100,12 @@ class Node:
         command = java_command(FORMAT_MAIN, arguments, class_path, [*options, "-XX:TieredStopAtLevel=1"])
         try:
             return subprocess.run(  # noqa: S603 - our own command line
-                command, cwd=self.folder, capture_output=True, timeout=_FORMAT_TIMEOUT_S, check=False
+                command,
+                cwd=self.folder,
+                env=java_environment(),
+                capture_output=True,
+                timeout=_FORMAT_TIMEOUT_S,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise EmbeddedBrokerError(
@@ -129,7 +134,12 @@ class Node:
         command = [sys.executable, "-I", "-S", boot.__file__, token]
         try:
             done = subprocess.run(  # noqa: S603 - our own script
-                command, input=json.dumps(spec).encode(), capture_output=True, timeout=_BOOT_TIMEOUT_S, check=True
+                command,
+                env=java_environment(),
+                input=json.dumps(spec).encode(),
+                capture_output=True,
+                timeout=_BOOT_TIMEOUT_S,
+                check=True,
             )
             return Launch(int(done.stdout), token, aot, folder)
         except (OSError, subprocess.SubprocessError, ValueError) as error:

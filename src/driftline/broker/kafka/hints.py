@@ -65,6 +65,8 @@ def refusal_hint(reported: str, properties: Mapping[str, str]) -> str:
         ("plaintext broker listener", _no_tls),
         ("hostname mismatch", _other_host),
         ("ip address mismatch", _other_host),
+        ("certificate has expired", _expired),
+        ("certificate is not yet valid", _expired),
         ("certificate verify failed", _unknown_authority),
         ("alert", _own_certificate),
         ("supported mechanisms", _mechanism),
@@ -100,6 +102,11 @@ def _no_tls(_reported: str, properties: Mapping[str, str]) -> str:
 
 def _other_host(_reported: str, _properties: Mapping[str, str]) -> str:
     return "the broker's certificate is for another host name; connect with a name in it, or get one for this name"
+
+
+def _expired(reported: str, _properties: Mapping[str, str]) -> str:
+    when = "has expired" if "expired" in reported.lower() else "is not valid yet"
+    return f"the broker's certificate {when}: its administrator has to renew it, or this machine's clock is wrong"
 
 
 def _unknown_authority(_reported: str, properties: Mapping[str, str]) -> str:

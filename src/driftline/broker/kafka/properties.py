@@ -121,11 +121,22 @@ def property_problems(properties: Mapping[str, str]) -> list[str]:
 def _no_mechanism(properties: Mapping[str, str]) -> str:
     """Return the problem of a login without a mechanism: librdkafka would try Kerberos, which its build lacks."""
     is_login = properties.get("security.protocol", "").upper().startswith("SASL")
+    if is_login and properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).upper() == "OAUTHBEARER":
+        return _no_token(properties)
     if not is_login or any(name in properties for name in ("sasl.mechanism", "sasl.mechanisms")):
         return ""
     return (
         "a login needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, whichever the broker accepts"
     )
+
+
+def _no_token(properties: Mapping[str, str]) -> str:
+    """Return the problem of a login by tokens that has no way to get one: librdkafka would wait in silence."""
+    if properties.get("sasl.oauthbearer.method", "").lower() != "oidc":
+        return "a login by OAUTHBEARER needs sasl.oauthbearer.method=oidc"
+    needed = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+    missing = [name for name in needed if not properties.get(name)]
+    return f"a login by OAUTHBEARER needs {', '.join(missing)}" if missing else ""
 
 
 def _problems_of(name: str, value: object) -> Iterable[str]:
@@ -148,8 +159,10 @@ def _unknown_or_invalid(name: str, value: str) -> Iterable[str]:
     if refusal is None:
         return
     if "no such configuration property" in refusal.lower():
-        near = difflib.get_close_matches(name, [*_COMMON, *_FIXED], n=1)
-        yield f"Kafka property {name}: there is no such property{f'; did you mean {near[0]}?' if near else ''}"
+        near = difflib.get_close_matches(name.lower(), [*_COMMON, *_FIXED], n=1)
+        # What is no name may be a line of a key.
+        shown = name if near or name == name.lower() else "(not shown, it may be a part of a secret)"
+        yield f"Kafka property {shown}: there is no such property{f'; did you mean {near[0]}?' if near else ''}"
     elif "configuration property" in refusal.lower():
         yield f"Kafka property {name}: {refusal}"
 

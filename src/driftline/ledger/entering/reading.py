@@ -13,6 +13,9 @@ from driftline.ledger.entering.entry import Search
 from driftline.ledger.run_state import RunState
 from driftline.schemas.run.config import RunConfig
 
+SHOWN = 20
+"""Names of runs in a message."""
+
 
 def run_names(broker: Broker) -> list[str]:
     """Return the names of all runs that have a ledger, in order."""
@@ -54,7 +57,9 @@ def check_visible(broker: Broker, run: str) -> None:
 def no_such_run(run: str, names: Sequence[str]) -> RunRefused:
     """Return the error for a run that is not among ``names``."""
     near = get_close_matches(run, names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the runs there are: {', '.join(names[:20]) or 'none'}"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    there_are = f"the runs there are: {', '.join(names[:SHOWN]) or 'none'}{more}"
+    hint = f"did you mean {' or '.join(near)}?" if near else there_are
     return RunRefused(f"there is no run {run!r}; {hint}")
 
 

@@ -8,21 +8,25 @@ from driftline.broker.topics import Stream, run_topics, topic_name
 from driftline.config.problems import Problems
 from driftline.consumers.server.serving import SERVER_GROUPS
 
-ROLES = ("server", "worker", "reader", "owner")
-"""``reader`` only reads (status, top, show, verify, evaluator); ``owner`` creates and deletes topics."""
+ROLES = ("server", "worker", "evaluator", "reader", "owner")
+"""``reader`` only reads (status, top, show, verify); ``owner`` makes, ends and deletes runs."""
 
 _READ: Mapping[str, tuple[Stream, ...]] = {
     "server": (Stream.DELTAS, Stream.EVENTS, Stream.LEDGER, Stream.SNAPSHOTS),
     "worker": (Stream.LEDGER, Stream.PARAMETERS),
+    "evaluator": (Stream.EVENTS, Stream.LEDGER, Stream.PARAMETERS),
     "reader": tuple(Stream),
-    "owner": (),
+    "owner": (Stream.EVENTS, Stream.LEDGER, Stream.PARAMETERS),
 }
 _WRITE: Mapping[str, tuple[Stream, ...]] = {
-    "server": (Stream.EVENTS, Stream.LEDGER, Stream.PARAMETERS),
+    "server": (Stream.EVENTS, Stream.LEDGER, Stream.PARAMETERS, Stream.SNAPSHOTS),
     "worker": (Stream.DELTAS, Stream.EVENTS, Stream.SNAPSHOTS),
+    "evaluator": (Stream.EVENTS,),
     "reader": (),
-    "owner": (),
+    "owner": (Stream.EVENTS, Stream.SNAPSHOTS),
 }
+_DELETE: Mapping[str, tuple[Stream, ...]] = {"server": (Stream.DELTAS,)}
+"""Of records: under ``--retain checkpoint`` servers delete deltas that the last checkpoint makes needless."""
 GROUPS = tuple(one.group for one in SERVER_GROUPS)
 """Consumer groups of a run: ``RUN.servers`` and ``RUN.coordinator``."""
 
@@ -34,10 +38,11 @@ def rights_of(role: str, run: str) -> tuple[Right, ...]:
     """Return everything that a role needs for one run; reading and writing a topic imply describing it."""
     read = [Right("Read", "topic", topic_name(run, stream)) for stream in _READ[role]]
     write = [Right("Write", "topic", topic_name(run, stream)) for stream in _WRITE[role]]
+    delete = [Right("Delete", "topic", topic_name(run, stream)) for stream in _DELETE.get(role, ())]
     groups = [Right("Read", "group", f"{run}.{group}") for group in GROUPS] if role == "server" else []
     operations = ("Create", "Delete", "Describe", "DescribeConfigs") if role == "owner" else ()
     own = [Right(operation, "topic", topic_name(run, stream)) for operation in operations for stream in Stream]
-    return (*read, *write, *groups, *own)
+    return (*read, *write, *delete, *groups, *own)
 
 
 def read_principals(pairs: Iterable[str], problems: Problems) -> dict[str, str]:

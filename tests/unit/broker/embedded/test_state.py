@@ -1,5 +1,7 @@
 """Files, ports, locks and process ids: what is kept, and what is never trusted."""
 
+import errno
+import fcntl
 import os
 import secrets
 import signal
@@ -24,7 +26,8 @@ from driftline.broker.embedded.cluster import (
     settle_address,
     still_taken,
 )
-from driftline.broker.embedded.files import FileLock, Layout, make_dir, quiet
+from driftline.broker.embedded.files import FileLock, Layout, cache_root, make_dir, quiet
+from driftline.broker.embedded.java import java_environment
 from driftline.broker.embedded.process import Launch, load_launch, save_launch
 from driftline.errors import EmbeddedBrokerError
 
@@ -260,6 +263,41 @@ def test_a_read_only_home_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(EmbeddedBrokerError, match="Permission denied"):
         make_dir(tmp_path / "broker", "the broker's state")
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variable that moves the folder; it is no other user of the lock."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(EmbeddedBrokerError, match=r"users cannot be locked: No locks available.*DRIFTLINE_HOME"):
+        FileLock(tmp_path / "users").try_acquire()
+
+
+def test_a_user_without_a_home_directory_hears_where_downloads_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with a user id that has no entry."""
+
+    def fail() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", staticmethod(fail))
+    with pytest.raises(EmbeddedBrokerError, match="no home directory: set XDG_CACHE_HOME"):
+        cache_root()
+
+
+def test_a_private_jvm_has_no_options_of_the_users_own_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A garbage collector or a debug port for another program would keep Kafka from starting; paths are in UTF-8."""
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH"):
+        monkeypatch.setenv(name, "-XX:+UseG1GC")
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("KEPT", "1")
+    environment = java_environment()
+    assert "-XX:+UseG1GC" not in environment.values()
+    assert environment["KEPT"] == "1"
+    assert environment["LC_ALL"].endswith("UTF-8")
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

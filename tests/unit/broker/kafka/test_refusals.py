@@ -27,6 +27,8 @@ REFUSALS = [
     ("certificate verify failed: broker certificate could not be verified", SSL, "an authority that this machine"),
     ("certificate verify failed", SSL | {"ssl.ca.location": "/x/ca.pem"}, "ssl.ca.location=/x/ca.pem; set"),
     ("certificate verify failed: Hostname mismatch", SSL, "is for another host name"),
+    ("certificate verify failed: certificate has expired", SSL, "the broker's certificate has expired"),
+    ("certificate verify failed: certificate is not yet valid", SSL, "is not valid yet"),
     ("tlsv13 alert certificate required: SSL alert number 116", SSL, "wants a client certificate"),
     (
         "alert unknown ca",
@@ -156,3 +158,26 @@ def test_a_disabled_certificate_check_causes_a_warning() -> None:
     assert "does not check the broker's certificate" in unsafe(SSL | off)
     assert "for its host name" in unsafe(LOGIN | {"ssl.endpoint.identification.algorithm": "none"})
     assert unsafe(LOGIN) == unsafe(off) == ""
+
+
+OIDC = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+    "sasl.oauthbearer.client.id": "trainer-7",
+    "sasl.oauthbearer.client.secret": "hunter2",
+}
+
+
+@pytest.mark.parametrize("lacking", list(OIDC)[2:])
+def test_a_login_by_tokens_names_what_it_lacks(lacking: str) -> None:
+    """At once: librdkafka would wait for a token in silence."""
+    with pytest.raises(ConfigError, match=f"a login by OAUTHBEARER needs {lacking}") as refused:
+        KafkaSettings("b:9093", properties={name: value for name, value in OIDC.items() if name != lacking})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_login_by_tokens_that_lacks_nothing_is_taken() -> None:
+    """What the token endpoint answers is found out when it is asked."""
+    assert KafkaSettings("b:9093", properties=OIDC).properties == OIDC

@@ -1,0 +1,1 @@
+"""Tests of a worker's half of the protocol."""
