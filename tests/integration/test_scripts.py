@@ -112,7 +112,7 @@ def test_a_script_that_is_killed_comes_back_as_the_same_worker(scripts: Scripts)
     assert "SIGTERM: the script ends here, and leaves its run" in first.said()
     assert "not ended" not in first.said()
     second = scripts.start(script)
-    joined = second.until(r"worker (\S+-1) of \S+ at version (\d+)", 300)
+    joined = second.until(r"worker (\S+-1) of \S+ .*at version (\d+)", 300)
     assert int(joined[2]) >= reached
     assert f"worker {joined[1]} of" in first.said()
     second.until(rf"version {int(joined[2]) + 3}\b", 100)
