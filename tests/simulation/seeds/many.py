@@ -9,7 +9,7 @@ from tests.simulation.run.scenario import MIN_KINDS
 from tests.simulation.seeds.runner import run_block
 from tests.simulation.seeds.tally import Tally, tally_from_json
 
-SEEDS = 2000
+SEEDS = 1_600
 MIN_EVENTS = 500
 
 PROPERTY = "simulated"
