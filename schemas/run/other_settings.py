@@ -15,5 +15,5 @@ def exists_otherwise(run: str, what: str, differences: Iterable[str]) -> str:
         differences: one a line.
     """
     listing = "\n".join(f"  {one}" for one in differences)
-    ways_out = f"to join it, make these agree; or choose another name, or take it away: driftline runs delete {run}"
+    ways_out = f"to join it, make these agree; or choose another name, or delete it: driftline runs delete {run}"
     return f"run {run!r} exists with {what}:\n{listing}\n{ways_out}"

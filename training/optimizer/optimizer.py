@@ -157,7 +157,7 @@ class ScriptOptimizer(optim.Optimizer):
             RunEnded: the run was over before this step, and `done` was set. A batch that the loader of a
                 `driftline.Sampler` had read ahead is dropped without this error, and the loader gives no more.
             WaitTimeout: the next version did not come in time. Names the workers or servers that it waited for. Another
-                step() goes on waiting.
+                step() continues to wait.
             UsageError: closed, or called in a forked process; or ``weight`` or ``loss`` is no number.
             RunRefused: gradients are sparse. Names them.
             RunError: the run has failed, or another process has taken this worker's name.

@@ -57,7 +57,7 @@ class RunSettings(SharedSettings):
         float, Interval(ge=0, le=1), Setting("With local steps: set the momentum of the servers' SGD.", panel=LOCAL)
     ] = 0.9
     samples: Annotated[Whole, Setting("Lease N samples, which a script reads by a Sampler.", script=True)] = 0
-    batch_size: Annotated[Whole, Setting("Read N samples in one step of a script, as a rule.", script=True)] = 0
+    batch_size: Annotated[Whole, Setting("Read N samples in a usual step of a script.", script=True)] = 0
     block: Annotated[Whole, Setting("Lease N samples at a time; by default eight batches.", script=True)] = 0
     chosen: frozenset[str] | None = field(default=None, compare=False)
 

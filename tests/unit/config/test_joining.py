@@ -63,7 +63,7 @@ def test_chosen_settings_that_the_run_has_otherwise_are_refused_all_at_once() ->
         adopted_settings(said(mode="async", seed=1, decay="cosine", local_steps=2), THEIRS)
     lines = str(refused.value).splitlines()
     assert lines[0] == "run 'r' exists with other settings:"
-    assert lines[-1].endswith("or take it away: driftline runs delete r")
+    assert lines[-1].endswith("or delete it: driftline runs delete r")
     assert sorted(line.strip() for line in lines[1:-1]) == [
         "consistency.mode: 'async' here, 'ssp' in the run",
         "local.steps: 2 here, 3 in the run",

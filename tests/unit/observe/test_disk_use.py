@@ -22,7 +22,7 @@ def test_every_delta_is_kept_by_default() -> None:
 
 def test_without_an_end_there_is_no_sum() -> None:
     assert "to version" not in disk_use(replace(CONFIG, steps=0), LAYOUT)
-    assert "a version, a copy" in disk_use(replace(CONFIG, steps=0), LAYOUT)
+    assert "a version, in each copy" in disk_use(replace(CONFIG, steps=0), LAYOUT)
 
 
 def test_behind_a_checkpoint_the_disk_stays_flat() -> None:

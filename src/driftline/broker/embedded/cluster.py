@@ -128,7 +128,7 @@ def load_cluster(path: Path) -> Cluster | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbeddedBrokerError(
-            f"{path} cannot be used: {error!r}. It holds the cluster id and the ports of the data beside it. Restore "
+            f"{path} cannot be used: {error!r}. It holds the cluster id and the ports of the data. Restore "
             f"it, or move {path.parent} away to begin with an empty broker."
         ) from error
 

@@ -38,7 +38,7 @@ def status_lines(seen: "RunStatus") -> list[str]:
         ("staleness", _staleness(seen)),
         ("not used", _not_used(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
-        ("kept", NOTHING if seen.kept_bytes is None else f"{seen.kept_bytes / 1e6:.1f} MB of gradients, a copy"),
+        ("kept", NOTHING if seen.kept_bytes is None else f"{seen.kept_bytes / 1e6:.1f} MB of gradients, in each copy"),
     ]
     return [*table(facts), *worker_lines(seen.workers), *server_lines(seen.servers)]
 
@@ -121,7 +121,7 @@ def summary_lines(seen: "RunStatus", training_s: float, whole_s: float) -> list[
         ("samples", _samples(seen)),
         ("staleness", _staleness(seen)),
         ("written", f"{seen.wire_bytes / 1e6:.1f} MB of gradients and parameters"),
-        ("kept", NOTHING if seen.kept_bytes is None else f"{seen.kept_bytes / 1e6:.1f} MB of gradients, a copy"),
+        ("kept", NOTHING if seen.kept_bytes is None else f"{seen.kept_bytes / 1e6:.1f} MB of gradients, in each copy"),
         *((one.name, _contributions(one)) for one in seen.workers),
         *((one.name, f"shards {ranges(one.shards) or NOTHING}") for one in seen.servers),
     ]

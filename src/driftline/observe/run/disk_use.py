@@ -24,11 +24,12 @@ def disk_use(config: RunConfig, layout: Layout) -> str:
     if config.trims:
         return (
             f"on Kafka's disks: about {size(per_version)} of deltas a version, deleted after each checkpoint (every "
-            f"{config.snapshot_every} versions), so about {size(most)} at a time, a copy"
+            f"{config.snapshot_every} versions), so about {size(most)} at a time, in each copy"
         )
     growth = f"about {size(per_version)} of deltas a version"
     whole = f", about {size(most)} to version {config.horizon}" if config.horizon else ""
-    return f"on Kafka's disks: {growth}{whole}, a copy, kept for ever (--retain checkpoint keeps less, and proves less)"
+    kept = "kept for ever (--retain checkpoint keeps less, and proves less)"
+    return f"on Kafka's disks: {growth}{whole}, in each copy, {kept}"
 
 
 def most_bytes(config: RunConfig, layout: Layout) -> int:

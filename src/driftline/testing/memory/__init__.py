@@ -24,7 +24,7 @@ __all__ = ["MemoryBroker", "MemoryLog"]
 
 
 class MemoryBroker:
-    """Implements ``Broker``, and causes faults on request. Documented as ``driftline.testing.MemoryBroker``.
+    """A broker in the memory of this process, which causes faults on request.
 
     Args:
         now_s: returns the seconds of a monotonic clock, from which append times follow. Default: ``time.monotonic``.
