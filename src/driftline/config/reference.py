@@ -50,12 +50,12 @@ def _comment(text: str) -> list[str]:
 
 
 def _table(section: str, what: str) -> Iterator[str]:
-    yield from ("", f"### `[{section}]`", "", what, "", "| setting | option | variable | default | effect |")
-    yield "|---|---|---|---|---|"
+    yield from ("", f"### `[{section}]`", "", what, "", "| setting | option, variable | default | effect |")
+    yield "|---|---|---|---|"
     for key in keys_in(section):
         option = f"`{key.option}`" if key.option else f"`{key.metavar}` (an argument)"
         default = key.setting.inferred or (f"`{key.default}`" if key.default else "none")
-        yield f"| `{key.path}` | {option} | `{key.variable}` | {default} | {key.setting.help} |"
+        yield f"| `{key.path}` | {option}<br>`{key.variable}` | {default} | {key.setting.help} |"
 
 
 def write(docs: Path) -> None:
