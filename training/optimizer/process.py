@@ -121,6 +121,7 @@ class Termination:
         self._users = 0
         self._is_asked = False
         self._knows_forks = False
+        self._pid = os.getpid()
         self._code = 0
 
     @property
@@ -136,6 +137,7 @@ class Termination:
         """
         if threading.current_thread() is not threading.main_thread():
             return
+        self._pid = os.getpid()
         if not self._knows_forks:
             self._knows_forks = True
             os.register_at_fork(after_in_child=self._reset)
@@ -156,6 +158,10 @@ class Termination:
                 signal.signal(number, signal.SIG_DFL)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # in a child, before it was reset there
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         self._code = 128 + number  # what shells and service managers take for "ended by this signal"
         if self._is_asked:
             self._end(self._code)

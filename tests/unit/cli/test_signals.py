@@ -11,7 +11,9 @@ import pytest
 from driftline.cli.stopping import handling, terminated_is_interrupted
 
 EARLY = """
-import os, sys
+import os, signal, sys
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it may be ignored where the tests run
 
 class Sender:
     def find_spec(self, name, path=None, target=None):
